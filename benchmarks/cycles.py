@@ -4,7 +4,8 @@
 
 Kinds are ``cpu``, ``face`` (``RKNNLite``), ``llm`` (a chat with tokenizer, session and one token), and the vendor's runtimes,
 played by the test doubles (tests/doubles): ``rknnrt``, ``rknn3rt``, ``rknn3rt-llm``, ``rkllm`` in this process and
-``rkllm-apart`` in one of its own. The first tenth is a warm-up. The exit code is 1 where anything is left for each cycle.
+``rkllm-apart`` in one of its own. The first tenth is a warm-up. What is left for each cycle shows in every round of them,
+a heap that the allocator takes once in a while does not. The exit code is 1 where anything grows.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ NETWORK = ROOT / "tests/data/conv_relu.rk3588.i8.rknn"
 PACKAGE = ROOT / "examples/llm_chat/models/tiny"
 ALLOWED = 1 << 20
 """Bytes by which the allocator's heaps may move, whatever the number of cycles."""
+ATTEMPTS = 3
 PER_CYCLE = {"llm": 300}
 """Bytes that a cycle is known to leave: the package tokenizers keeps a little for each tokenizer that is read."""
 Cycle = Callable[[], object]
@@ -182,16 +184,20 @@ def main() -> int:
     cycle = KINDS[args.kind]()
     for _ in range(max(100, args.count // 10)):
         cycle()
-    before, others = held()
-    for _ in range(args.count):
-        cycle()
-    after, found = held()
-    grown = after - before
-    flat = grown <= ALLOWED + PER_CYCLE.get(args.kind, 0) * args.count and found == others
-    print(
-        f"{args.kind}: {args.count} cycles, resident set {before / 1e6:.1f} MB before, {grown / 1e3:+.0f} kB; descriptors, "
-        f"threads, processes {others} before, {found} after: {'flat' if flat else 'GROWS'}"
-    )
+    for attempt in range(ATTEMPTS):
+        before, others = held()
+        for _ in range(args.count):
+            cycle()
+        after, found = held()
+        flat = found == others and after - before <= ALLOWED + PER_CYCLE.get(args.kind, 0) * args.count
+        again = not flat and found == others and attempt + 1 < ATTEMPTS
+        print(
+            f"{args.kind}: {args.count} cycles, resident set {before / 1e6:.1f} MB before, {(after - before) / 1e3:+.0f} kB; "
+            f"descriptors, threads, processes {others} before, {found} after: "
+            f"{'flat' if flat else 'once more' if again else 'GROWS'}"
+        )
+        if not again:
+            break
     return int(not flat)
 
 

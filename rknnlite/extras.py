@@ -139,8 +139,9 @@ class OwnPlugin(NamedTuple):
     @property
     def hooks(self) -> set[str]:
         """What it offers: it is imported when something of that is asked for."""
-        found = {*self.offers, {"backend": "backends", "op host": "op_hosts"}.get(self.kind, "")}
-        return found | ({"commands"} if self.commands else set()) | ({"names"} if self.names else set())
+        by_kind = {"backend": {"backends"}, "op host": {"op_hosts"}}.get(self.kind, set())
+        found = by_kind | ({"commands"} if self.commands else set()) | ({"names"} if self.names else set())
+        return found.union(self.offers)
 
 
 _INSIGHT = {name: f"commands.{name}" for name in ("bench", "check", "compare", "perf", "top")}
@@ -153,10 +154,13 @@ OWN_PLUGINS = {
         OwnPlugin(
             "authoring", "library", {"completion": "completion", "man": "man", "new-plugin": "new_plugin"}
         ),
+        OwnPlugin("backend", "library"),
+        OwnPlugin("capi", "library"),
         OwnPlugin("graph", "library", offers=("inspectors",)),
         OwnPlugin("insight", "library", _INSIGHT, ("compare", "to_onnx")),
         OwnPlugin("llm", "library", _LLM, ("Chat", "open_llm"), ("inspectors",)),
         OwnPlugin("pages", "library"),
+        OwnPlugin("programs", "library"),
         OwnPlugin("protocol", "library"),
         OwnPlugin("cpu", "backend"),
         OwnPlugin("remote", "backend"),

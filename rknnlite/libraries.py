@@ -5,6 +5,7 @@ A library comes in through an entry point as every plugin does. It offers comman
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -49,8 +50,10 @@ _FORMER = {
     "rknnlite.llm": "rknnlite_llm",
     "rknnlite.protocol": "rknnlite_protocol",
     "rknnlite.spi.dumps": "rknnlite_insight.dumps",
+    "rknnlite.spi.board_facts": "rknnlite_protocol.board_facts",
     "rknnlite.spi.lowering": "rknnlite_graph.lowering",
     "rknnlite.spi.one_node": "rknnlite_insight.one_node",
+    "rknnlite.spi.perf": "rknnlite_backend.perf",
     "rknnlite.spi.running": "rknnlite_backend.running",
     "rknnlite.spi.zero_copy": "rknnlite_backend.zero_copy",
 }
@@ -112,6 +115,9 @@ def _imported(module: str) -> Command:
 def library(name: str) -> Any:
     """The module of a library of ours; raises BackendUnavailable where it is not installed, or switched off."""
     found = plugins.enter(name)
+    if found is None and name not in plugins.problems():  # one without hooks has no entry point
+        with contextlib.suppress(ModuleNotFoundError):
+            found = importlib.import_module(f"{plugins.GROUP}_{name}")
     if found is None:
         raise missing_library(name, f"this needs the library {name}")
     return found

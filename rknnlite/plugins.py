@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,6 @@ __all__ = [
     "backend",
     "backends",
     "blame",
-    "by_type",
     "commands",
     "custom_ops",
     "enter",
@@ -79,33 +78,33 @@ def manager() -> Manager:
     plugins = Manager(GROUP)
     plugins.add_hookspecs(hookspecs)
     forget_problems()
-    values: dict[str, str] = {}
     disabled = {name.strip() for name in (config.get("disable") or "").split(",") if name.strip()}
     for entry in _entry_points():
         if entry.name in disabled:
             note(entry.name, "import", SWITCHED_OFF)
-        elif entry.name in values:
-            note_twin(entry.name, entry.value, values[entry.name])
+        elif entry.name in plugins.late:
+            note_twin(entry.name, entry.value, plugins.late[entry.name].value)
         else:
-            values[entry.name] = entry.value
             plugins.late[entry.name] = entry
             if entry.name in OWN_PLUGINS and entry.value == f"{GROUP}_{entry.name}":
                 plugins.own.add(entry.name)
     return plugins
 
 
-def _with_late(hook: str = "", only: str = "") -> Manager:
-    """``manager`` with the plugins of others, and those of ours that have a hook; with all where none is named."""
+def _with_late(hook: str = "", ours: str = "") -> Manager:
+    """``manager`` with the plugins of others, and of ours with those that have a hook, or with the one that is named."""
     plugins = manager()
-    for name in [only] if only else list(plugins.late):
-        if only or not hook or name not in plugins.own or hook in OWN_PLUGINS[name].hooks:
+    for name in list(plugins.late):
+        theirs = name not in plugins.own
+        if theirs or (name == ours if ours else not hook or hook in OWN_PLUGINS[name].hooks):
             _enter(plugins, name)
     return plugins
 
 
 def enter(name: str) -> Any:
     """The plugin of that name, imported now where that was put off; None where there is none, or it is of no use."""
-    return _with_late(only=name).get_plugin(name)
+    _enter(manager(), name)
+    return manager().get_plugin(name)
 
 
 def entering() -> bool:
@@ -198,16 +197,17 @@ def _taken(hook: str, thing: Any) -> Any:
     return thing
 
 
-def offers(hook: str, only: str = "") -> Iterator[tuple[str, list[Any]]]:
+def offers(hook: str, ours: str = "") -> Iterator[tuple[str, list[Any]]]:
     """Per plugin what it offers through a hook, ours first; one whose hook fails, or offers another thing, is named and skipped.
 
-    ``only`` is the one plugin that is asked, and imported.
+    ``ours``: of our own plugins this one alone is imported and asked.
     """
-    asked = _with_late(hook.replace("rknnlite_register_", ""), only)
+    kind = hook.replace("rknnlite_register_", "")
+    asked = _with_late(kind, ours)
     found = getattr(asked.hook, hook).get_hookimpls()
     for implementation in sorted(found, key=lambda one: one.plugin_name not in asked.own):
         name = str(implementation.plugin_name)
-        if only not in ("", name):
+        if ours and name in asked.own and name != ours:
             continue
         offered: list[Any] = []
         if not may_enter(name, hook):
@@ -216,21 +216,20 @@ def offers(hook: str, only: str = "") -> Iterator[tuple[str, list[Any]]]:
             implementation.function(offered.append)
             things = [_taken(hook, thing) for thing in offered]
         except (Exception, SystemExit) as error:
-            what = hook.replace("rknnlite_register_", "").replace("_", " ")
-            reason = _line(error)
+            what, reason = kind.replace("_", " "), _line(error)
             if note(name, "hooks", f"its {what} are skipped: {type(error).__name__}: {reason}"):
                 logger.warning("plugin %s: its %s are skipped: %s", name, what, reason)
             continue
         yield name, things
 
 
-def _by_name(hook: str) -> dict[str, Any]:
+def _by_name(hook: str, ours: str = "") -> dict[str, Any]:
     """What all plugins offer; of two with one name the first is kept."""
     found: dict[str, Any] = {}
-    for plugin, things in offers(hook):
+    for plugin, things in offers(hook, ours):
         for thing in things:
-            if found.setdefault(thing.name, thing) is not thing:
-                note(plugin, thing.name, f"its {thing.name} is skipped: the name is taken")
+            taken = found.setdefault(thing.name, thing) is not thing
+            if taken and note(plugin, thing.name, f"its {thing.name} is skipped: the name is taken"):
                 logger.warning("plugin %s: its %s is skipped: the name is taken", plugin, thing.name)
     return found
 
@@ -247,12 +246,12 @@ def backends() -> dict[str, Backend]:
 def backend(name: str) -> Backend:
     """The backend of that name; raises BackendUnavailable saying which there are and what went wrong.
 
-    One of ours is found without importing another plugin.
+    One of ours is found without importing the others of ours.
     """
     asked = manager().backends
     if name in manager().own and name not in asked:
-        for _, offered in offers("rknnlite_register_backends", name):
-            asked.update((one.name, one) for one in offered)
+        alone = _by_name("rknnlite_register_backends", name)
+        asked.update({name: alone[name]} if name in alone else {})
     found = asked.get(name) or backends().get(name)
     if found is None:
         known = ", ".join(sorted(backends())) or "none"
@@ -273,34 +272,12 @@ def probe(backend: Backend, options: Options = Options()) -> Probe:
 
 def custom_ops() -> list[CustomOp]:
     """Custom operators offered by plugins, one per type. A plugin whose hook fails is named and skipped."""
-    return by_type(offers("rknnlite_register_custom_ops"))
+    found = [(plugin, ops) for plugin, ops in offers("rknnlite_register_custom_ops") if ops]
+    if not found:
+        return []
+    from .spi.custom_op import by_type
 
-
-def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
-    """Of what plugins offer, one operator per type: where there are several, one that says so when it is used."""
-    offered: dict[str, list[tuple[str, CustomOp]]] = {}
-    for plugin, ops in found:
-        for op in ops:
-            offered.setdefault(op.op_type, []).append((plugin, op))
-    chosen: list[CustomOp] = []
-    for op_type, entries in offered.items():
-        offers_of = [f"{op.describe()} (plugin {name})" for name, op in entries]
-        several = len(entries) > 1
-        if several:
-            from .spi.custom_op import Contested
-
-            chosen.append(Contested(op_type, offers_of))
-        else:
-            chosen.append(entries[0][1])
-        for name, _ in entries:
-            text = f"{op_type} is offered several times: {', '.join(offers_of)}"
-            note(
-                name,
-                f"operator {op_type}",
-                text if several else "",
-                "switch all but one off, or pass it in custom_ops",
-            )
-    return chosen
+    return by_type(found)
 
 
 @functools.cache
@@ -328,14 +305,9 @@ def inspectors() -> dict[str, Inspector]:
 
 
 @functools.cache
-def lowerings() -> dict[str, Any]:
-    """Other forms of graphs by name."""
-    return _by_name("rknnlite_register_lowerings")
-
-
 def lowering(name: str) -> Any:
-    """The lowering of that name; raises BackendUnavailable with what is to be installed."""
-    found = lowerings().get(name)
+    """Another form of graphs by its name; raises BackendUnavailable with what is to be installed."""
+    found = _by_name("rknnlite_register_lowerings").get(name)
     if found is None:
         raise missing("fast", f"no plugin writes {name} files{blame(name)}")
     return found

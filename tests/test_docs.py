@@ -12,7 +12,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -347,15 +346,57 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_the_architecture_names_every_room() -> None:
-    """Each module and folder of the core and of the CPU reference stands in a table of rooms, or fits a pattern there."""
+    """Each module and folder of the core, and each plugin, stands in a table of rooms."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rooms = "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))
-    shown = re.findall(r"`([\w*]+(?:\.py|\.yaml|/))`", rooms)
-    for folder in (ROOT / "rknnlite", ROOT / "plugins" / "rknnlite_cpu"):
-        for path in sorted(folder.iterdir()):
-            room = path.name + "/" * path.is_dir()
-            if not room.startswith("_") and room != "py.typed":
-                assert any(fnmatch(room, pattern) for pattern in shown), f"{folder.name}: {room}"
+    for path in sorted((ROOT / "rknnlite").iterdir()):
+        room = path.name + "/" * path.is_dir()
+        if not room.startswith("_") and room != "py.typed":
+            assert f"`{room}`" in rooms, room
+    for path in (ROOT / "plugins").glob("rknnlite_*"):
+        assert f"`{path.name}`" in rooms, path.name
+
+
+MAPPED = (
+    "plugins/rknnlite_cpu", "plugins/rknnlite_cpu/llm", "plugins/rknnlite_graph", "plugins/rknnlite_graph/reading",
+    "plugins/rknnlite_insight", "plugins/rknnlite_llm", "plugins/rknnlite_onnx", "plugins/rknnlite_protocol",
+    "plugins/rknnlite_server", "plugins/rknnlite_server/networks", "rknnlite/formats", "rknnlite/native", "rknnlite/spi",
+)  # fmt: skip
+"""Rooms of many modules, whose docstrings say what each is for."""
+
+
+@pytest.mark.parametrize("room", MAPPED)
+def test_a_large_room_says_what_its_modules_are_for(room: str) -> None:
+    """Each module and package of the room stands in its docstring, and nothing that is gone."""
+    there = {
+        path.stem
+        for path in (ROOT / room).iterdir()
+        if (path.suffix == ".py" or (path / "__init__.py").exists()) and not path.name.startswith("_")
+    }
+    text = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    shown = set(re.findall(r"``(\w+)``", text))
+    assert not there - shown, f"{room}/__init__.py does not name {sorted(there - shown)}"
+    listed = set(re.findall(r"``([a-z]+_[a-z0-9_]+)``", text.partition("\n* ")[2]))
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / room).rglob("*.py") if path.name != "__init__.py"
+    )
+    gone = {word for word in listed - there if word not in code}
+    assert not gone, f"{room}/__init__.py names {sorted(gone)}, which is not there"
+
+
+def test_the_tree_test_has_an_answer_for_every_question() -> None:
+    """One path each, which exists, and whose name the question does not give away."""
+    page = (ROOT / "docs" / "tree-test.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE)
+    questions, answers = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    assert [number for number, _ in questions] == [number for number, _ in answers]
+    assert [int(number) for number, _ in questions] == list(range(1, 41))
+    for (number, question), (_, answer) in zip(questions, answers):
+        path = ROOT / answer.strip("`")
+        assert path.is_file(), f"question {number}: {answer} does not exist"
+        assert path.stem.replace("_", " ") not in question.lower().replace("-", " "), (
+            f"question {number} names {path.stem}"
+        )
 
 
 def test_the_reference_has_every_public_name() -> None:

@@ -1,4 +1,4 @@
-"""Nothing is left of what was opened, computed and closed: a few cycles of each kind of benchmarks/cycles.py, in a program of its own."""
+"""Nothing is left of what was opened, computed and closed: a few cycles of each kind, in a program of its own."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rknnlite.socs import Soc
 
 __all__ = [
+    "both_paths",
     "check_dup",
     "check_timeout",
     "check_under_way",
@@ -61,6 +62,14 @@ def not_prepared(how: str = "set inputs") -> ContextInvalid:
 def partly_bound(missing: Sequence[str], what: str = "tensors", how: str = "bind") -> ContextInvalid:
     """The error of a run of which some of ``what`` have memory, and those that are ``missing`` have not."""
     return ContextInvalid(f"memory is bound to some {what} only; {how} {', '.join(missing)} before running")
+
+
+def both_paths() -> ContextInvalid:
+    """The error of a call of the common path where memory is bound, and of the other way round."""
+    return ContextInvalid(
+        "the common path (set_inputs, get_outputs) and the zero-copy path (bind) must not be mixed on one context; "
+        "open a second one"
+    )
 
 
 def not_run(wanted: str = "outputs") -> ContextInvalid:

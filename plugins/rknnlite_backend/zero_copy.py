@@ -9,7 +9,6 @@ from rknnlite.errors import ContextInvalid, InputInvalid, OutputInvalid, ParamIn
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 __all__ = [
-    "MIXED",
     "Place",
     "cannot_import",
     "cannot_import_phys",
@@ -25,12 +24,6 @@ __all__ = [
     "needed",
     "place_of",
 ]
-
-MIXED = (
-    "the common path (set_inputs, get_outputs) and the zero-copy path (bind) must not be mixed on one context; "
-    "open a second one"
-)
-"""Text of the error that every backend answers with."""
 
 _DIRECTIONS = ("to_device", "from_device", "both")
 _CACHEABLE, _NON_CACHEABLE, _TRY_SRAM = 1, 2, 4

@@ -63,6 +63,10 @@ class IsolatedOp(CustomOp):
             "load it with isolate=False and unset RKNNLITE_ISOLATE_PLUGINS"
         )
 
+    def registering(self, runtime: Any) -> None:
+        if self._here is not None:
+            self._here.registering(runtime)
+
     def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
         tensors = [*ctx.inputs, *ctx.outputs]
         if len(tensors) > MAX_FDS:

@@ -26,7 +26,7 @@ from rknnlite.native.crash import caller
 from .own_copy import in_place, own_copy
 from .trial import try_loading
 
-__all__ = ["Library", "file_to_load", "is_elf", "open_library", "symbols", "unsafe_reason"]
+__all__ = ["Library", "file_to_load", "is_elf", "name_runtime", "open_library", "symbols", "unsafe_reason"]
 
 _RISCV = 243
 _MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", _RISCV: "riscv"}
@@ -193,6 +193,7 @@ def _supply(name: str) -> None:
         loaded = ct.CDLL(str(library), mode=os.RTLD_NOW | ct.RTLD_GLOBAL)
         for function in (loaded.rknnlite_op_announce, loaded.rknnlite_op_withdraw):
             function.argtypes = [ct.c_size_t]
+        loaded.rknnlite_op_runtime.argtypes = [ct.c_void_p, ct.c_void_p]
         _kept[name] = loaded
     except (BackendUnavailable, ParamInvalid, OSError) as error:
         # A plugin that reads no attributes works without.
@@ -213,6 +214,14 @@ def symbols(library: Library) -> Any:
     if loaded is None and _GET_ATTR in read_bytes(library.file):
         raise BackendUnavailable(f"{library.path} reads node attributes; that needs a C compiler here (gcc)")
     return loaded
+
+
+def name_runtime(runtime: ct.CDLL) -> None:
+    """From now on what plugins ask about nodes that are not ours goes to this librknnrt."""
+    functions = (getattr(runtime, name, None) for name in (_GET_ATTR.decode(), "rknn_mem_sync"))
+    addresses = [ct.cast(function, ct.c_void_p) if function else None for function in functions]
+    for loaded in _kept.values():
+        loaded.rknnlite_op_runtime(*addresses)
 
 
 def _checked(path: Path, file: Path, op: abi.CustomOpStruct, handle: Any) -> Library:

@@ -22,7 +22,7 @@ from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin, put
 from rknnlite.spi.op_host import on_gpu
 from rknnlite.tensor import TensorAttr
 
-from .library import Library, symbols
+from .library import Library, name_runtime, symbols
 from .node import Buffer, NativeNode, describe_attrs, overwritten
 
 __all__ = ["CompiledOp", "NodeBuffers", "check_code"]
@@ -112,6 +112,9 @@ class CompiledOp(CustomOp):
 
     def describe(self) -> str:
         return self.library.path.name
+
+    def registering(self, runtime: Any) -> None:
+        name_runtime(runtime)
 
     def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
         kernel = self._kernel()

@@ -1,7 +1,9 @@
 /* The functions of librknnrt that operator plugins call, for nodes that the CPU reference computes.
  *
  * internal_ctx of the context handed to a plugin is then the address of an attribute_table that was announced by
- * rknnlite_op_announce. Any other context belongs to the genuine runtime, and the call is passed on to that.
+ * rknnlite_op_announce. Any other context belongs to the genuine runtime, and the call is passed on to that: to the one
+ * that rknnlite_op_runtime named last, else to what is loaded as librknnrt.so. The name alone does not tell: several files
+ * may bear it, this one among them. Two runtimes that call plugins at the same time cannot be told apart.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,6 +14,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define ERR_FAIL (-1)
+#define OURS "rknnlite_op_announce" /* no other library has this function */
 
 typedef struct {
     char name[256];
@@ -39,6 +42,7 @@ typedef struct known {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static known *tables;
+static void *named_get_op_attr, *named_mem_sync; /* of the runtime that registered plugins last */
 
 EXPORT int rknnlite_op_announce(uintptr_t table)
 {
@@ -76,14 +80,29 @@ static int ours(uintptr_t table)
     return found;
 }
 
-/* A function of the genuine runtime, when that is loaded. */
-static void *genuine(const char *name, void *own)
+/* The functions of the runtime that is about to register plugins; mem_sync is NULL where it has none. */
+EXPORT void rknnlite_op_runtime(void *get_op_attr, void *mem_sync)
 {
+    pthread_mutex_lock(&lock);
+    named_get_op_attr = get_op_attr;
+    named_mem_sync = mem_sync;
+    pthread_mutex_unlock(&lock);
+}
+
+/* A function of the genuine runtime: the named one, else that of the library which is loaded under the name. */
+static void *genuine(void *const *named, const char *name)
+{
+    pthread_mutex_lock(&lock);
+    int is_named = named_get_op_attr != NULL;
+    void *found = *named;
+    pthread_mutex_unlock(&lock);
+    if (is_named)
+        return found;
     void *library = dlopen("librknnrt.so", RTLD_NOW | RTLD_NOLOAD);
-    void *found = library ? dlsym(library, name) : NULL;
+    found = library != NULL && dlsym(library, OURS) == NULL ? dlsym(library, name) : NULL;
     if (library != NULL)
         dlclose(library);
-    return found == own ? NULL : found;
+    return found;
 }
 
 EXPORT void rknn_custom_op_get_op_attr(op_context *ctx, const char *name, op_attr *answer)
@@ -94,7 +113,7 @@ EXPORT void rknn_custom_op_get_op_attr(op_context *ctx, const char *name, op_att
         return;
     if (ctx != NULL && !ours(ctx->internal_ctx)) {
         void (*pass_on)(op_context *, const char *, op_attr *) =
-            genuine("rknn_custom_op_get_op_attr", (void *)rknn_custom_op_get_op_attr);
+            genuine(&named_get_op_attr, "rknn_custom_op_get_op_attr");
         if (pass_on != NULL) {
             pass_on(ctx, name, answer);
             return;
@@ -118,6 +137,6 @@ EXPORT int rknn_mem_sync(uintptr_t context, void *mem, int32_t mode)
 {
     int (*pass_on)(uintptr_t, void *, int32_t) = NULL;
     if (!ours(context))
-        pass_on = genuine("rknn_mem_sync", (void *)rknn_mem_sync);
+        pass_on = genuine(&named_mem_sync, "rknn_mem_sync");
     return pass_on != NULL ? pass_on(context, mem, mode) : 0;
 }

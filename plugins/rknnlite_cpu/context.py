@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rknnlite_backend.running import check_dup, in_order, no_data
-from rknnlite_backend.zero_copy import MIXED
+from rknnlite_backend.running import both_paths, check_dup, in_order, no_data
 
 from rknnlite._version import __version__
 from rknnlite.errors import ContextInvalid
@@ -28,9 +27,8 @@ from .shape_variant import PreparedShapes
 from .values import Array
 
 if TYPE_CHECKING:
+    from rknnlite_backend.perf import MemorySize, PerfTable
     from rknnlite_insight.dumps import Dump
-
-    from rknnlite.spi.perf import MemorySize, PerfTable
 
     from .plan import Watch
     from .shape_variant import ShapeVariant
@@ -203,7 +201,7 @@ class CpuContext(RunningContext):
 
     def _check_path(self) -> None:
         if self._bindings.bound and not self.mixed_paths:
-            raise ContextInvalid(MIXED)
+            raise both_paths()
 
     # -- figures ------------------------------------------------------------------------------------------
 

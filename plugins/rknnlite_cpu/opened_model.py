@@ -72,7 +72,7 @@ class OpenedModel:
             engine=_engine(options.extra.get("engine")),
         )
 
-    @property
+    @functools.cached_property
     def label(self) -> str:
         """What errors call the model."""
         return self.file.label

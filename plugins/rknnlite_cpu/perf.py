@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from rknnlite_backend.perf import CoreMemory, MemorySize, PerfRow, PerfTable
 from rknnlite_graph.graph import Graph, Node, Tensor, TensorRole
 
 from rknnlite.socs import Soc
-from rknnlite.spi.perf import CoreMemory, MemorySize, PerfRow, PerfTable
 
 from .plan import MARKERS, ExecutionPlan
 

@@ -22,9 +22,8 @@ from .values import Array
 from .zerocopy import ZeroCopyContext
 
 if TYPE_CHECKING:
+    from rknnlite_backend.perf import PerfTable
     from rknnlite_insight.dumps import TensorSink
-
-    from rknnlite.spi.perf import PerfTable
 
     from .bindings import BoundFrame
     from .in_flight import InFlight

@@ -3,6 +3,10 @@
 Quantised tensors are carried as float32 arrays of *centred* integers ``v = q - zero_point``: real = v * scale,
 padding is 0, and float32 matrix products of them are exact below 2**24. Floating tensors are carried as
 float32 that is representable in their own type. Integer and bool tensors keep their numpy type.
+
+Rounding happens where the simulator stores a tensor: after each node, and between a convolution and a fused activation that the
+simulator runs apart. The NPU may round once less there; its own result then lies within the last float16 bit. Inputs are not
+rounded to float16 before the first layer, because the simulator does not do it either, and outputs are bit-identical only so.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from rknnlite_backend import zero_copy
-from rknnlite_backend.zero_copy import MIXED, Place
+from rknnlite_backend.running import both_paths
+from rknnlite_backend.zero_copy import Place
 
-from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.errors import ParamInvalid
 from rknnlite.formats import Model
 from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.spi import AttrKind, Context, Memory
@@ -87,7 +88,7 @@ class ZeroCopyContext(Context):
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
         with self.step():
             if self._common and not self.mixed_paths:
-                raise ContextInvalid(MIXED)
+                raise both_paths()
             if self._has_post:
                 raise ParamInvalid("a context with a post-process plugin has no zero-copy path")
             mine = self._bindings.mine(mem)

@@ -1,4 +1,12 @@
-"""Comparing and insight: how far apart two runs of a network are, tensor by tensor; how fast it is, and why."""
+"""Comparing and insight: how far apart two runs of a network are, tensor by tensor; how fast it is, and why.
+
+* Comparing: ``run_comparison`` (``compare``), ``compared_run``, ``board_comparison``, ``tensor_matching``, ``tensor_error``,
+  ``comparison``; ``error_analysis`` and ``verdict``: where an error is born, and in words; ``plot``.
+* Tensors of a run: ``dumps``. Networks in ONNX: ``onnx_run``, ``onnx_custom_nodes``, ``onnx_export``. ``one_node``: an operator
+  alone.
+* ``commands`` and ``health``: ``compare``, ``perf``, ``bench``, ``top``, ``check``, and what ``doctor`` says of machine and
+  models; ``remote_board``: the same from afar.
+"""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.spi.perf import UNKNOWN
+from rknnlite_backend.perf import UNKNOWN
 
 from .tensor_error import Distance, TensorError
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rknnlite_protocol.board_facts import Facts
+
 from rknnlite import socs
 from rknnlite.commandline.devices import reaching
 from rknnlite.errors import DeviceUnavailable
 from rknnlite.native.board import Board, Clock, DeviceNode, Reading, Sram
 from rknnlite.spi import Backend
-from rknnlite.spi.board_facts import Facts
 
 __all__ = ["FarBoard", "cause_of", "devices_of", "far_board"]
 

@@ -10,11 +10,11 @@ from typing import Optional
 
 import numpy as np
 from rknnlite_backend.abi.init_flags import options_of
+from rknnlite_capi import AsyncRuns, answer, attr_of, perf_text, shapes_of, shapes_with
 
 from rknnlite import config
 from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
-from rknnlite.capi import AsyncRuns, answer, attr_of, perf_text, shapes_of, shapes_with
 from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_capi import attr_struct, attribute_value
 
 from rknnlite.abi.rknn_op import SKIP_CUSTOM_OP_COMPUTE, Target
-from rknnlite.capi import attr_struct, attribute_value
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin, put
 from rknnlite.spi.op_host import on_gpu

@@ -10,9 +10,9 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_capi import input_of
 
 from rknnlite.abi.rknn_api import InputStruct
-from rknnlite.capi import input_of
 from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.spi import Context, Input

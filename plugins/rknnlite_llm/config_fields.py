@@ -37,6 +37,8 @@ _OFF = frozenset((
 ))  # fmt: skip
 """What changes nothing while it is off."""
 _MISSING = object()
+_MOST, _LARGEST = (1 << 31) - 1, 3.4e38
+"""What the files of a package hold: counts of 32 bits, float32."""
 
 
 class ConfigFields:
@@ -64,16 +66,16 @@ class ConfigFields:
         return key not in self._values
 
     def number(self, key: str, default: int | None = None) -> int:
-        """A whole number above 0. Raises ModelInvalid."""
+        """A whole number above 0, of 31 bits. Raises ModelInvalid."""
         value = self.get(key, default)
-        if type(value) is not int or value < 1:
+        if type(value) is not int or not 1 <= value <= _MOST:
             raise ModelInvalid(f"{self._where}: {key} is {shown(value)}")
         return value
 
     def real(self, key: str, default: float | None = None) -> float:
-        """A number. Raises ModelInvalid."""
+        """A finite number. Raises ModelInvalid."""
         value = self.get(key, default)
-        if type(value) not in (int, float):
+        if not _is_real(value):
             raise ModelInvalid(f"{self._where} is damaged: {key} is {shown(value)}, no number")
         return float(value)
 
@@ -87,11 +89,7 @@ class ConfigFields:
     def reals(self, key: str, count: int) -> tuple[float, ...]:
         """A list of so many numbers. Raises ModelInvalid."""
         value = self.get(key)
-        if (
-            not isinstance(value, list)
-            or len(value) != count
-            or not all(type(v) in (int, float) for v in value)
-        ):
+        if not isinstance(value, list) or len(value) != count or not all(map(_is_real, value)):
             raise ModelInvalid(f"{self._where}: {key} is {shown(value)}, not {count} numbers")
         return tuple(float(v) for v in value)
 
@@ -123,3 +121,7 @@ class ConfigFields:
                 )
         for inside in self._inside.values():
             inside.finish()
+
+
+def _is_real(value: Any) -> bool:
+    return type(value) in (int, float) and -_LARGEST <= value <= _LARGEST

@@ -30,7 +30,6 @@ from typing import Optional, Union
 
 from rknnlite import config
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.files.writing import write_file
 from rknnlite.log import logger
 
 __all__ = [
@@ -146,6 +145,8 @@ def keep(file: Path, content: bytes) -> None:
         _hold(file.parent)
         if file.parent.is_dir():  # else somebody pruned it just before it was held
             break
+    from rknnlite.files.writing import write_file  # most things are there already
+
     write_file(file, content + _checksum(content), mode=0o700)
     _prune(file.parent.parent)
 
@@ -238,6 +239,8 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
         return target
     if compiler is None:
         raise BackendUnavailable(f"{purpose} needs the compiler {command[0]}, which is not installed")
+    from rknnlite.files.writing import write_file
+
     try:
         with tempfile.TemporaryDirectory() as folder:
             for file, content in files.items():

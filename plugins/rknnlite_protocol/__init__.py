@@ -1,1 +1,7 @@
-"""The Open Inference Protocol without web framework or gRPC: requests as values and on the wire, how a context answers them."""
+"""The Open Inference Protocol without web framework or gRPC: requests as values and on the wire, how a context answers them.
+
+* ``requests``: requests and responses as values; ``datatypes``, ``metadata``; ``error_status``: which status an error has.
+* On the wire: ``rest_codec`` and ``tensor_json`` (HTTP), ``grpc_codec`` and ``grpc_messages`` (gRPC; ``*.proto``, compiled in
+  ``messages.desc``).
+* ``execution``: how a context answers. ``board`` and ``dataclass_json``: the service of boards, and its JSON.
+"""

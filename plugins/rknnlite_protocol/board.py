@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
+from rknnlite_backend.perf import MemorySize, PerfRow, PerfTable
+
 from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
-from rknnlite.spi.perf import MemorySize, PerfRow, PerfTable
 from rknnlite.spi.types import AttrKind, Versions
 from rknnlite.tensor import TensorAttr
 

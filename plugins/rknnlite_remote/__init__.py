@@ -16,8 +16,9 @@ from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
 from rknnlite.spi.types import Options
 
 if TYPE_CHECKING:
+    from rknnlite_protocol.board_facts import Facts
+
     from rknnlite.formats import ModelFile
-    from rknnlite.spi.board_facts import Facts
 
 __all__ = ["RemoteBackend", "rknnlite_register_backends"]
 

@@ -6,13 +6,13 @@ import threading
 import time
 from dataclasses import replace
 
+from rknnlite_protocol.board_facts import Facts
 from rknnlite_protocol.dataclass_json import from_text
 from rknnlite_protocol.grpc_messages import BOARD
 
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
 from rknnlite.spi import Device
-from rknnlite.spi.board_facts import Facts
 
 from .boards import Board, configured
 from .channel import Channel

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
-from rknnlite_backend.running import check_dup, in_order
-from rknnlite_backend.zero_copy import MIXED, check_binding, check_direction, place_of
+from rknnlite_backend.perf import PerfTable
+from rknnlite_backend.running import both_paths, check_dup, in_order
+from rknnlite_backend.zero_copy import check_binding, check_direction, place_of
 from rknnlite_protocol.board import Description
 
-from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
+from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.log import level, logger
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Memory, OpenOptions, PostProcess, Step
 from rknnlite.spi.arguments import typed
 from rknnlite.spi.inputs import checked
-from rknnlite.spi.perf import PerfTable
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel
@@ -89,7 +89,7 @@ class RemoteContext(RunningContext):
         """Take the inputs. What is wrong with their values is told by the board, when the model runs."""
         with self.step():
             if self._bindings.bound:
-                raise ContextInvalid(MIXED)
+                raise both_paths()
             ordered = in_order(inputs, self._inputs, self._hosted.file.label)
             if self._shapes:
                 self.follow_shapes(inputs)
@@ -156,7 +156,7 @@ class RemoteContext(RunningContext):
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
         with self.step():
             if self._common:
-                raise ContextInvalid(MIXED)
+                raise both_paths()
             mine = self._bindings.mine(mem)
             place = place_of(attr, self._all_places())
             attr = check_binding(place, attr, mine.size, mine.offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from rknnlite_backend.perf import MemorySize
 from rknnlite_backend.running import find_shapes
 from rknnlite_backend.zero_copy import Place, forms
 from rknnlite_protocol.board import Description
@@ -12,7 +13,6 @@ from rknnlite_protocol.board import Description
 from rknnlite.errors import ParamInvalid
 from rknnlite.socs import Soc
 from rknnlite.spi import AttrKind, Context, Versions
-from rknnlite.spi.perf import MemorySize
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
+from rknnlite_backend.perf import PerfTable
 from rknnlite_insight.dumps import MANIFEST, Dump
 from rknnlite_protocol.board import PIECE, PerfFigures
 from rknnlite_protocol.dataclass_json import from_text
@@ -15,7 +16,6 @@ from rknnlite_protocol.grpc_messages import BOARD, message
 from rknnlite.errors import DeviceUnavailable, ParamInvalid
 from rknnlite.files.reading import read_bytes
 from rknnlite.files.writing import write_file
-from rknnlite.spi.perf import PerfTable
 
 from .channel import Channel
 from .model_on_boards import ModelOnBoards

@@ -8,7 +8,9 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.perf import PerfTable
 from rknnlite_backend.running import (
+    both_paths,
     check_timeout,
     check_under_way,
     no_data,
@@ -17,14 +19,12 @@ from rknnlite_backend.running import (
     outcome,
     wait_done,
 )
-from rknnlite_backend.zero_copy import MIXED
 from rknnlite_protocol.board import Description, shapes_text
 from rknnlite_protocol.grpc_messages import INFERENCE
 
-from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.errors import ParamInvalid
 from rknnlite.socs import Soc
 from rknnlite.spi import OpenOptions
-from rknnlite.spi.perf import PerfTable
 from rknnlite.tensor import Layout
 
 from .channel import Channel
@@ -178,7 +178,7 @@ class RunningContext(DescribedContext):
 
     def _fetched_arrays(self, want_float: bool) -> list[Array]:
         if self._bindings.bound:
-            raise ContextInvalid(MIXED)
+            raise both_paths()
         frame = self._answering()
         want_float = bool(want_float)
         self._wants_float = want_float

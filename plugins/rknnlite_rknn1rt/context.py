@@ -9,8 +9,7 @@ from concurrent import futures
 from typing import Any
 
 from numpy.typing import NDArray
-from rknnlite_backend.running import not_prepared, not_under_way, outcome, wait_done
-from rknnlite_backend.zero_copy import MIXED
+from rknnlite_backend.running import both_paths, not_prepared, not_under_way, outcome, wait_done
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
@@ -81,7 +80,7 @@ class Rknn1Context(ZeroCopyContext):
         with self.step():
             self._idle()
             if self._on_side(True):
-                raise ContextInvalid(MIXED)
+                raise both_paths()
             held = self._feed.put(inputs)
             function = self._library.function("rknn_inputs_set")
             code = function(self._value, self._feed.count, self._feed.structs)
@@ -165,7 +164,7 @@ class Rknn1Context(ZeroCopyContext):
 
     def _fetch(self, want_float: bool) -> OutputFetch:
         if self._on_side(False):
-            raise ContextInvalid(MIXED)
+            raise both_paths()
         if want_float not in self._fetches:
             self._fetches[want_float] = OutputFetch(self._outputs, want_float)
         return self._fetches[want_float]

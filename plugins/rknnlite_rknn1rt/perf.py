@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from rknnlite_backend.perf import UNKNOWN
+
 from rknnlite.spi import PerfRow
-from rknnlite.spi.perf import UNKNOWN
 
 __all__ = ["parse"]
 

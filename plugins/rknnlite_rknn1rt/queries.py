@@ -131,7 +131,7 @@ class QueryContext(Context):
             return text_of(found)
 
     def perf_table(self) -> PerfTable:
-        from rknnlite.spi.perf import PerfTable  # figures are asked for by few programs
+        from rknnlite_backend.perf import PerfTable  # figures are asked for by few programs
 
         from . import perf
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 from rknnlite_backend.rknn_calls import as_nchw, as_nhwc, check_counts
-from rknnlite_backend.running import check_dup, frame_late, not_prepared, not_run, partly_bound
-from rknnlite_backend.zero_copy import MIXED
+from rknnlite_backend.running import both_paths, check_dup, frame_late, not_prepared, not_run, partly_bound
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, RunTimeout
 from rknnlite.formats import ModelFile
 from rknnlite.native.crash import calls
 from rknnlite.native.objects import abandon_after_fork
-from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
+from rknnlite.spi import AttrKind, Context, Input, OpenOptions, Step
 from rknnlite.spi.arguments import explain
 from rknnlite.spi.exclusive import AT_WORK, FREE
 
@@ -167,7 +166,7 @@ class RknnrtContext(ZeroCopyContext):
     @calls("backend rknnrt: rknn_inputs_set")
     def _set(self, inputs: Sequence[Input]) -> None:
         if self._zero_copy:
-            raise _mixed()
+            raise both_paths()
         if self._shapes:
             self.follow_shapes(inputs)
         feed = self._feed
@@ -280,7 +279,7 @@ class RknnrtContext(ZeroCopyContext):
 
     def _get(self, fetch: OutputFetch) -> None:
         if self._zero_copy:
-            raise _mixed()
+            raise both_paths()
         if not self._ran:
             raise not_run()
         fetch.get(self._outputs_get, self._outputs_release, self._argument)
@@ -321,8 +320,3 @@ class RknnrtContext(ZeroCopyContext):
         native, self._native_context = self._native_context, None
         if native is not None:
             native.disown()
-
-
-def _mixed() -> ContextInvalid:
-
-    return ContextInvalid(MIXED)

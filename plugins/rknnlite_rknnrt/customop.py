@@ -131,6 +131,7 @@ class Registration:
             if op.native is not None:
                 where = op.native if isinstance(op.native, int) else ct.addressof(op.native)
                 ct.memmove(ct.byref(struct), where, ct.sizeof(struct))
+                op.registering(library.dll)
             else:
                 self._fill(library, op, struct)
 

@@ -13,7 +13,7 @@ from rknnlite_backend.running import not_collected, not_run
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.spi import AttrKind, Context, CustomOp, Versions
+from rknnlite.spi import AttrKind, Context, Versions
 from rknnlite.tensor import TensorAttr
 
 from . import abi
@@ -198,14 +198,14 @@ class QueryContext(Context):
             return text_of(found)
 
     def perf_table(self) -> PerfTable:
-        from rknnlite.spi.perf import PerfTable  # figures are asked for by few programs
+        from rknnlite_backend.perf import PerfTable  # figures are asked for by few programs
 
         from . import perf
 
         return PerfTable(perf.parse(self.perf_text()), cores=self.soc.cores)
 
     def memory(self) -> MemorySize:
-        from rknnlite.spi.perf import MemorySize
+        from rknnlite_backend.perf import MemorySize
 
         found = abi.MemSize()
         with self.exclusive():

@@ -8,7 +8,9 @@ from __future__ import annotations
 import ctypes as ct
 from typing import TYPE_CHECKING
 
-from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite_backend.running import both_paths
+
+from rknnlite.errors import ParamInvalid
 from rknnlite.native.crash import calls
 from rknnlite.spi import AttrKind, Memory
 from rknnlite.tensor import TensorAttr
@@ -78,7 +80,7 @@ class ZeroCopyContext(QueryContext):
 
         with self.step():
             if self._common:
-                raise ContextInvalid(zero_copy.MIXED)
+                raise both_paths()
             mine = self._mine(mem)
             pointer = mine.require()
             place = zero_copy.place_of(attr, self._all_places())

@@ -13,6 +13,8 @@ from .rknn_op import CONTEXT, MAX_DIMS, MAX_NAME
 __all__ = [
     "MAX_CHANNELS",
     "MAX_DYNAMIC_SHAPES",
+    "QNT_AFFINE",
+    "QNT_NONE",
     "SYNC_DIRECTIONS",
     "CoreMask",
     "CustomString",
@@ -33,6 +35,9 @@ __all__ = [
     "RunExtend",
     "SdkVersion",
 ]
+
+QNT_NONE, QNT_AFFINE = 0, 2
+"""``qnt_type`` of tensors that are not quantised, and of those with scale and zero point."""
 
 MAX_CHANNELS, MAX_DYNAMIC_SHAPES = 15, 512
 

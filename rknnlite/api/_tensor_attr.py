@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..capi.attrs import QNT_AFFINE, QNT_NONE
+from ..abi.rknn_api import QNT_AFFINE, QNT_NONE
 from ..tensor import TensorAttr
 
 __all__ = ["RKNNPerfRun", "RKNNTensorAttr", "TensorName"]

@@ -28,10 +28,9 @@ from ._inputs import prepare, tell_of_planes
 from .rknn_log import RKNNLog
 
 if TYPE_CHECKING:
-    from ._c_functions import CFunctions, RKNNOutput
     from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
 
-__all__ = ["RKNNOutput", "RKNNRuntime"]
+__all__ = ["RKNNRuntime"]
 
 Array = NDArray[Any]
 _BANNER = "=" * 46
@@ -188,10 +187,10 @@ class RKNNRuntime:
             self._lib = self._c_functions(self._ctx) if library is None else library
         return self._lib
 
-    def _c_functions(self, context: Context) -> CFunctions:
-        from ._c_functions import CFunctions  # few programs call C functions
+    def _c_functions(self, context: Context) -> Any:
+        from ..libraries import library  # few programs call C functions
 
-        return CFunctions(context, self.rknn_log)
+        return library("capi").CFunctions(context, self.rknn_log)
 
     @property
     def is_inherited(self) -> bool:
@@ -394,6 +393,6 @@ def __getattr__(name: str) -> Any:
     """``RKNNOutput``, for programs that call C functions."""
     if name != "RKNNOutput":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._c_functions import RKNNOutput
+    from ..libraries import library
 
-    return RKNNOutput
+    return library("capi").RKNNOutput

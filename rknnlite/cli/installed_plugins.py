@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import Any
 
 from .. import plugins
+from ..spi.custom_op import by_type
 
 __all__ = ["Installed", "installed"]
 
@@ -37,7 +38,7 @@ def installed() -> list[Installed]:
         for name, things in found:
             offers.setdefault(name, {})[kind] = [word for word in map(_word, things) if word]
         if hook == "rknnlite_register_custom_ops":
-            plugins.by_type(found)  # notes types that are offered twice
+            by_type(found)  # notes types that are offered twice
     for collected in (plugins.backends, plugins.op_hosts, plugins.commands):
         collected()  # notes names that are taken
     problems, packages = plugins.problems(), _packages()

@@ -2,6 +2,12 @@
 
 Files are untrusted: every offset and size is checked, nothing larger than the file justifies is allocated,
 and a damaged file gives ``ModelInvalid``.
+
+* ``frame`` (header and trailer), ``flatbuffer`` (bounds-checked), ``slots`` (names of fields); ``model`` is what every file
+  says.
+* ``flat_model`` is what ``rknn6``, ``rknn_classic`` and ``mini`` share, ``rknn1`` the first toolkit's, ``rkllm`` the language
+  models'.
+* ``tensor_attrs``: what the runtime of a SoC reports for inputs and outputs.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from typing import Any, Optional, TypeVar, Union
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..files.reading import MappedFile, is_stream
-from .frame import CLASSIC, CURRENT, FIRST_HEADER, HEADER, LLM_PACKAGE, MINI
+from .frame import CLASSIC, CURRENT, FIRST_HEADER, HEADER, LLM_PACKAGE, MINI, RKLLM_SUFFIX, RKLLM_VERSION
 from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 
 __all__ = [
@@ -117,6 +123,9 @@ class ModelFile:
     def refuse_rkllm(self) -> None:
         """Raise ModelInvalid for what has the name of an RKLLM model, and is none; ModelUnsupported for one."""
         if bytes(self.data[:4]) in (b"RKNN", b"RKNX", LLM_PACKAGE[:4]):
+            return
+        named = self.path is not None and self.path.suffix.lower() == RKLLM_SUFFIX
+        if not named and bytes(self.data[4:8]) != RKLLM_VERSION.to_bytes(4, "little"):
             return
         from .rkllm import check_rkllm, is_rkllm  # most files are networks
 

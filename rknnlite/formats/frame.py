@@ -10,7 +10,17 @@ from typing import Any
 
 from ..errors import ModelInvalid
 
-__all__ = ["CLASSIC", "CURRENT", "FIRST_HEADER", "HEADER", "LLM_PACKAGE", "MINI", "trailer"]
+__all__ = [
+    "CLASSIC",
+    "CURRENT",
+    "FIRST_HEADER",
+    "HEADER",
+    "LLM_PACKAGE",
+    "MINI",
+    "RKLLM_SUFFIX",
+    "RKLLM_VERSION",
+    "trailer",
+]
 
 CLASSIC = range(1, 6)
 """Container versions of toolkits 1.1 to 1.5."""
@@ -23,6 +33,12 @@ MINI = 0x1004
 
 LLM_PACKAGE = b"RKLITLLM"
 """First bytes of a language model package of our own."""
+
+RKLLM_SUFFIX = ".rkllm"
+"""How the names of the vendor's language models end."""
+
+RKLLM_VERSION = 3
+"""Of the directory that those begin with: u32 at byte 4, behind a magic that is masked."""
 
 HEADER = 64
 """Bytes before the payload."""

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Optional
 
 from ..errors import ModelInvalid
+from .frame import RKLLM_SUFFIX as SUFFIX
+from .frame import RKLLM_VERSION
 
 __all__ = ["SUFFIX", "RkllmFile", "check_rkllm", "has_rkllm_head", "is_rkllm"]
 
-SUFFIX = ".rkllm"
 _SMALLEST, _MOST_ENTRIES, _FOOTER = 24, 1_000_000, 64
 _TOOLKIT = re.compile(rb"rkllm-toolkit version: ([0-9A-Za-z.\-]{1,30})\s*\0*$")
 _SOC = re.compile(r"(rk3588s?|rk3576|rk3562|rv1126b)(?![0-9a-z])")
@@ -85,7 +86,7 @@ def has_rkllm_head(data: memoryview) -> bool:
     if len(data) <= _SMALLEST or any(bytes(data[: len(start)]) == start for start, _ in _OTHERS):
         return False
     version, tensors, entries = struct.unpack_from("<IQQ", data, 4)
-    return bool(version == 3 and 0 < tensors < _MOST_ENTRIES and 0 < entries < _MOST_ENTRIES)
+    return bool(version == RKLLM_VERSION and 0 < tensors < _MOST_ENTRIES and 0 < entries < _MOST_ENTRIES)
 
 
 def check_rkllm(data: memoryview) -> None:

@@ -41,4 +41,6 @@ def legacy_matmul(
         if type(backend).legacy_matmul is not Backend.legacy_matmul:
             product: Array = backend.legacy_matmul(a, b, transpose_b, driver, transpose_a)
             return product
-    raise BackendUnavailable(f"no backend has the product of the first NPU generation{plugins.blame()}")
+    raise BackendUnavailable(
+        f"no backend has the product of the first NPU generation{plugins.blame('rknn1rt')}"
+    )

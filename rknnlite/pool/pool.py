@@ -103,15 +103,15 @@ class Pool(Typed):
         self.batch, self.shapes = first.batch, first.shapes
         self._look_ahead = 2 * self.size
         self._post = post
-        self._crew = WorkerGroup(again, queue or 4 * self.size, timeout, big_cores() if pin else ())
+        self._group = WorkerGroup(again, queue or 4 * self.size, timeout, big_cores() if pin else ())
         try:
-            self._crew.start(list(zip(contexts, masks)))
+            self._group.start(list(zip(contexts, masks)))
         except BaseException:
-            self._crew.stop(True, _AT_EXIT)
+            self._group.stop(True, _AT_EXIT)
             for context in contexts:
                 context.close()
             raise
-        self._finalizer = weakref.finalize(self, self._crew.stop, True, _AT_EXIT)
+        self._finalizer = weakref.finalize(self, self._group.stop, True, _AT_EXIT)
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class Pool(Typed):
             ContextInvalid: the pool is closed, or no worker is left.
         """
         job = _job(_infer, inputs, options, self._post)
-        self._crew.put(job)
+        self._group.put(job)
         return job.future
 
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
@@ -133,7 +133,7 @@ class Pool(Typed):
         The function has the worker's context to itself as long as it runs; its result is that of the future.
         """
         job = _job(_callable(function), arguments, options)
-        self._crew.put(job)
+        self._group.put(job)
         return job.future
 
     def call_on(
@@ -144,7 +144,7 @@ class Pool(Typed):
             self.soc.check_core_mask(mask)
         job = _job(_callable(function), arguments, options)
         job.mask = mask if self.soc.masks else None
-        self._crew.put(job)
+        self._group.put(job)
         return job.future
 
     async def infer(self, *inputs: Any, **options: Any) -> Any:
@@ -152,8 +152,8 @@ class Pool(Typed):
         import asyncio
 
         job = _job(_infer, inputs, options, self._post)
-        if not self._crew.put(job, wait=False):
-            await asyncio.get_running_loop().run_in_executor(None, self._crew.put, job)
+        if not self._group.put(job, wait=False):
+            await asyncio.get_running_loop().run_in_executor(None, self._group.put, job)
         return await asyncio.wrap_future(job.future)
 
     def map(
@@ -179,14 +179,14 @@ class Pool(Typed):
 
     def stats(self) -> PoolStats:
         """Calls, errors, replaced contexts and busy time per worker; latencies. ``str`` of it is a table."""
-        return self._crew.stats()
+        return self._group.stats()
 
     def close(self, cancel: bool = False) -> None:
         """Take no more calls, answer those in the queue (``cancel``: cancel them), and close the contexts.
 
         May be called again, also from several threads; calls that run are always waited for.
         """
-        self._crew.stop(cancel)
+        self._group.stop(cancel)
         self._finalizer.detach()
 
     def __enter__(self) -> Pool:

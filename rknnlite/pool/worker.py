@@ -1,6 +1,6 @@
 """One worker of a pool: a thread with a context of its own, which takes calls and answers them.
 
-What the workers share is the crew; a worker is handed it for the life of its thread and does not keep it.
+The group is what workers share; a worker is handed it for the life of its thread and does not keep it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CopyRequest:
 
 
 class WorkerGroup(Protocol):
-    """What a worker asks of those it works with; ``crew.Crew`` answers."""
+    """What a worker asks of those it works with; ``worker_group.WorkerGroup`` answers."""
 
     pin: list[int]
 
@@ -102,11 +102,11 @@ class Worker:
     replaced: int = 0
     busy: float = 0.0
 
-    def begin(self, crew: WorkerGroup) -> None:
+    def begin(self, group: WorkerGroup) -> None:
         """Start the thread. Raises ContextInvalid when there is none to be had."""
         name = f"rknnlite-pool-{self.number}"
-        self.thread = threading.Thread(target=self._serve, args=(crew,), name=name, daemon=True)
-        crew.join(self)
+        self.thread = threading.Thread(target=self._serve, args=(group,), name=name, daemon=True)
+        group.join(self)
         try:
             self.thread.start()
         except RuntimeError as error:
@@ -127,29 +127,29 @@ class Worker:
             busy=self.busy + seconds,
         )
 
-    def _serve(self, crew: WorkerGroup) -> None:
-        if crew.pin:
-            stay_on(crew.pin)
-        if self.context is None and not self._equip(crew):
+    def _serve(self, group: WorkerGroup) -> None:
+        if group.pin:
+            stay_on(group.pin)
+        if self.context is None and not self._equip(group):
             return
         while True:
-            work = crew.next(self)
+            work = group.next(self)
             if work is None:
                 break
             if isinstance(work, CopyRequest):
-                self._copy(crew, work)
+                self._copy(group, work)
                 continue
-            error = self._answer(crew, work)
+            error = self._answer(group, work)
             if self.lost:
-                crew.found(self)
+                group.found(self)
                 break
-            if error is not None and not self._replace(crew, error):
+            if error is not None and not self._replace(group, error):
                 return
-        context = crew.take_context(self)
+        context = group.take_context(self)
         if context is not None:
             context.close()
 
-    def _answer(self, crew: WorkerGroup, job: Job) -> Optional[RknnError]:
+    def _answer(self, group: WorkerGroup, job: Job) -> Optional[RknnError]:
         """Compute and deliver; returns the error that puts the context in doubt."""
         assert self.context is not None
         began = time.monotonic()
@@ -170,7 +170,7 @@ class Worker:
                 result = job.post(result)
         except BaseException as error:
             failure = error
-        if not crew.done(self, job, began, failure is not None):
+        if not group.done(self, job, began, failure is not None):
             return doubt  # the watch has answered and another worker serves
         if failure is not None:
             job.future.set_exception(failure)
@@ -187,7 +187,7 @@ class Worker:
         finally:
             context.set_core_mask(self.mask or 0)
 
-    def _replace(self, crew: WorkerGroup, error: RknnError) -> bool:
+    def _replace(self, group: WorkerGroup, error: RknnError) -> bool:
         """Get a fresh context; False when there is none to be had, or no need of one, and the worker ends."""
         logger.warning("pool: worker %d failed and gets a new context: %s", self.number, error)
         context, self.context = self.context, None
@@ -197,25 +197,25 @@ class Worker:
                 context.close()
         except Exception as trouble:
             logger.warning("pool: the old context could not be closed: %s", trouble)
-        return not crew.finished() and self._equip(crew)
+        return not group.finished() and self._equip(group)
 
-    def _equip(self, crew: WorkerGroup) -> bool:
+    def _equip(self, group: WorkerGroup) -> bool:
         try:
-            context = crew.duplicate(self) or crew.reopen()
+            context = group.duplicate(self) or group.reopen()
             if self.mask is not None:
                 context.set_core_mask(self.mask)
             self.context = context
             return True
         except Exception as error:
-            crew.give_up(self, error)
+            group.give_up(self, error)
             return False
 
-    def _copy(self, crew: WorkerGroup, request: CopyRequest) -> None:
+    def _copy(self, group: WorkerGroup, request: CopyRequest) -> None:
         """Duplicate the context for the one who asks, unless that has given up waiting."""
         twin: Optional[Context] = None
         try:
             twin = self.context.dup() if self.context is not None else None
         except RknnError as error:
             logger.debug("pool: a context cannot be duplicated: %s", error)
-        if not crew.hand_over(request, twin) and twin is not None:
+        if not group.hand_over(request, twin) and twin is not None:
             twin.close()

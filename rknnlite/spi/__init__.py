@@ -3,6 +3,14 @@
 A *backend* is one way of computing (the CPU reference, a vendor runtime library). Opening a model on it
 gives a *context*: one loaded model, ready to run, owned by one caller at a time. A *custom op* is an
 operator that the author supplies; any backend takes it.
+
+* ``backend``, ``context`` and ``types``; ``custom_op`` and ``op_host``; ``matmul``; ``llm``, ``llm_inputs``, ``llm_types``;
+  ``command``, ``finding``, ``inspection``, ``public_name``: what a plugin brings beside computing; ``board_facts``: boards from
+  afar.
+* What every backend does alike: ``inputs`` (arrays to inputs), ``arguments`` (types), ``dynamic_shapes``, ``zero_copy`` (rules
+  of binding), ``exclusive`` (who may call when), ``running`` (the words of its steps), ``one_thread``, ``perf`` (figures per
+  layer).
+* What is shown: ``terminal``, ``rich_terminal``, ``progress``, ``plugin_problems``.
 """
 
 from __future__ import annotations
@@ -17,13 +25,11 @@ from .types import AttrKind, Device, Input, Memory, OpenOptions, Probe, RawOutpu
 if TYPE_CHECKING:
     from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
     from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
-    from .perf import CoreMemory, MemorySize, PerfRow, PerfTable
 
 __all__ = [
     "AttrKind",
     "Backend",
     "Context",
-    "CoreMemory",
     "CustomOp",
     "CustomOpFailed",
     "Device",
@@ -31,13 +37,10 @@ __all__ = [
     "GpuServices",
     "Input",
     "Memory",
-    "MemorySize",
     "OpContext",
     "OpHost",
     "OpNode",
     "OpenOptions",
-    "PerfRow",
-    "PerfTable",
     "PostProcess",
     "Probe",
     "RawOutput",
@@ -49,7 +52,9 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("CustomOp", "CustomOpFailed", "OpContext", "OpNode", "UseBuiltin"), "custom_op"),
     **dict.fromkeys(("GpuKernel", "GpuServices", "OpHost", "PostProcess"), "op_host"),
-    **dict.fromkeys(("CoreMemory", "MemorySize", "PerfRow", "PerfTable"), "perf"),
+    **dict.fromkeys(
+        ("CoreMemory", "MemorySize", "PerfRow", "PerfTable"), "perf"
+    ),  # of the library backend, see libraries
 }
 """Operators of the author's own and figures, whose module is imported when somebody asks for one: most programs never do."""
 

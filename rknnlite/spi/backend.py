@@ -13,7 +13,6 @@ from .types import Device, OpenOptions, Options, Probe
 if TYPE_CHECKING:
     from ..formats import ModelFile
     from ..native.board import Board
-    from .board_facts import Facts
     from .finding import Finding
     from .llm import LlmContext, LlmOptions
     from .matmul import MatmulContext, MatmulSpec
@@ -57,7 +56,7 @@ class Backend(abc.ABC):
         """
         return [device.id for device in self.devices() if device.id == device_id]
 
-    def facts(self, device_id: str) -> Facts | None:
+    def facts(self, device_id: str) -> Any:
         """What the machine of one of ``boards`` tells of itself; None where that is this very machine.
 
         Raises DeviceUnavailable where it does not answer.

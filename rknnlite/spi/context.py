@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..socs import Soc
     from .custom_op import CustomOp
     from .op_host import PostProcess
-    from .perf import MemorySize, PerfTable
 
 __all__ = ["Context"]
 
@@ -362,7 +361,7 @@ class Context(AsyncCalls, abc.ABC):
         """Duration of the last run in microseconds, input and output conversion left out; 0 before a run."""
         return 0
 
-    def perf_table(self) -> PerfTable:
+    def perf_table(self) -> Any:
         """Per-layer rows of the last run that was timed, what they add up to, and the table as text.
 
         Runs are timed in a context opened with ``collect_perf=True`` (or ``verbose``, or RKNN_LOG_LEVEL >= 4);
@@ -370,7 +369,7 @@ class Context(AsyncCalls, abc.ABC):
         """
         raise RknnError(f"backend {self.backend_name} keeps no per-layer figures yet")
 
-    def memory(self) -> MemorySize:
+    def memory(self) -> Any:
         """Memory of the context in bytes."""
         raise RknnError(f"backend {self.backend_name} keeps no memory figures yet")
 

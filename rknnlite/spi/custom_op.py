@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..errors import ParamInvalid, RknnError
 from ..quant import to_integer
 from ..tensor import TensorAttr
+from .plugin_problems import note
 
 __all__ = [
     "Contested",
@@ -30,6 +31,7 @@ __all__ = [
     "OpSource",
     "UseBuiltin",
     "as_custom_op",
+    "by_type",
     "distinct",
     "put",
     "take_results",
@@ -142,6 +144,12 @@ class CustomOp(abc.ABC):
     """A filled ``rknn_custom_op`` (address or ctypes structure) of a compiled operator; a backend that speaks
     the C ABI hands it to the runtime as it is, and keeps this object alive as long as its context."""
 
+    def registering(self, runtime: Any) -> None:  # noqa: B027
+        """Called before ``native`` is registered with a runtime: the ``ctypes.CDLL`` whose nodes will call it.
+
+        Several files may be loaded under the name librknnrt.so; what is compiled must ask this one for attributes.
+        """
+
     def shape_infer(
         self, node: Any, in_shapes: list[list[int]], in_dtypes: list[Any]
     ) -> tuple[list[list[int]], list[Any]]:
@@ -200,6 +208,10 @@ class _FullOp(CustomOp):
         self.op_type = op.op_type
         self.target = getattr(op, "target", "cpu")
         self.native = getattr(op, "native", None)
+
+    def registering(self, runtime: Any) -> None:
+        if hasattr(self.op, "registering"):
+            self.op.registering(runtime)
 
     def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
         if hasattr(self.op, "init"):
@@ -340,3 +352,20 @@ class Contested(CustomOp):
 
     def describe(self) -> str:
         return f"one of {len(self.offered)}"
+
+
+def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
+    """Of what plugins offer, one operator per type: where there are several, one that says so when it is used."""
+    offered: dict[str, list[tuple[str, CustomOp]]] = {}
+    for plugin, ops in found:
+        for op in ops:
+            offered.setdefault(op.op_type, []).append((plugin, op))
+    chosen: list[CustomOp] = []
+    for op_type, entries in offered.items():
+        offers_of = [f"{op.describe()} (plugin {name})" for name, op in entries]
+        several = len(entries) > 1
+        chosen.append(Contested(op_type, offers_of) if several else entries[0][1])
+        text = f"{op_type} is offered several times: {', '.join(offers_of)}" if several else ""
+        for name, _ in entries:
+            note(name, f"operator {op_type}", text, "switch all but one off, or pass it in custom_ops")
+    return chosen

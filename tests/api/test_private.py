@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_capi.custom_ops import StructOp, read_attr
 
 from rknnlite import errors
 from rknnlite.abi import rknn_op
 from rknnlite.api import RKNNLite
-from rknnlite.api._c_ops import StructOp, read_attr
 from rknnlite.api.rknn_runtime import RKNNOutput, RKNNRuntime
 from rknnlite.spi import OpContext, OpNode, UseBuiltin
 

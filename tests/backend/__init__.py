@@ -1,0 +1,1 @@
+"""Tests of ``rknnlite_backend``: what backends share."""

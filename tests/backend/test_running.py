@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 from rknnlite_backend import running, zero_copy
-from rknnlite_programs import childprocess
 
 from rknnlite import errors, socs
-from rknnlite.native import forks
+from rknnlite.native import forks, processes
 from tests.support.corpus import ROOT
 
-BACKENDS = ("cpu", "remote", "rknn1rt", "rknn3rt", "rknnrt")
+BACKENDS = ("backend", "cpu", "programs", "remote", "rknn1rt", "rknn3rt", "rknnrt")
 PARTS = [
     *(ROOT / "rknnlite" / room for room in ("matmul", "native", "pool", "spi")),
     *(ROOT / "plugins" / f"rknnlite_{name}" for name in BACKENDS),
@@ -174,6 +173,6 @@ def test_a_python_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """It imports from where this program imports, and its ``main`` finds its words where a command has them."""
     (tmp_path / "told.py").write_text("import sys\ndef main():\n    print(sys.path[0], *sys.argv[1:])\n")
     monkeypatch.syspath_prepend(tmp_path)
-    command = childprocess.python_main("told", "a b", "c", options=["-E"])
+    command = processes.python_main("told", "a b", "c", options=["-E"])
     said = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout
     assert said == f"{tmp_path} a b c\n"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from rknnlite_capi import answer, perf_text
 
 import rknnlite
 from rknnlite.abi.rknn_api import CustomString, InputOutputNum, Query, SdkVersion
-from rknnlite.capi import answer, perf_text
 from tests.support.corpus import EXAMPLES
 
 MODEL = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"

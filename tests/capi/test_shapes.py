@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rknnlite_capi import shapes_with
 
 from rknnlite import errors
 from rknnlite.abi.rknn_op import TensorAttrStruct
-from rknnlite.capi import shapes_with
 
 Shapes = list[tuple[int, ...]]
 LEGAL: list[Shapes] = [

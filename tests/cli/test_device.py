@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from rknnlite_insight.commands import top
 from rknnlite_insight.dumps import Dump, DumpWriter
+from rknnlite_protocol.board_facts import BackendFacts, Facts
 
 from rknnlite import plugins
 from rknnlite.errors import DeviceUnavailable
 from rknnlite.native.board import Board
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
-from rknnlite.spi.board_facts import BackendFacts, Facts
 from rknnlite.spi.command import Exit
 from rknnlite.spi.terminal import render
 from tests.support.corpus import EXAMPLES, genuine

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rknnlite_pages
+from rknnlite_backend.perf import MemorySize, PerfRow, PerfTable
 from rknnlite_insight import Comparison, Distance, TensorError, judge
 from rknnlite_insight.commands import compare_page, perf_page
 from rknnlite_insight.commands.perf_text import perf_parts
@@ -22,7 +23,6 @@ from rknnlite_pages.chart import Chart, Series
 from rknnlite_pages.report import Bar, HtmlReport
 
 from rknnlite.spi.command import Exit, Line
-from rknnlite.spi.perf import MemorySize, PerfRow, PerfTable
 from tests.support.corpus import genuine, golden_of
 from tests.support.needs import needs
 from tests.support.onnx_twin import write_twin

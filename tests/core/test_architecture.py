@@ -36,7 +36,12 @@ FLOORS = [
 FACES = FLOORS[-2]
 DECLARATIONS = "abi"  # C structures that plugins and faces share; of the core only ``capi`` imports them
 SPEAKS_C = {*FACES, DECLARATIONS, "capi", "native"}  # rooms that may import ctypes
-LIBRARIES = ({"backend", "graph", "pages", "programs", "protocol"}, {"llm"}, {"authoring", "insight"})
+LIBRARIES = (
+    {"backend", "graph", "pages", "programs"},
+    {"capi", "protocol"},
+    {"llm"},
+    {"authoring", "insight"},
+)
 """Libraries, ``plugins/rknnlite_NAME``: each may import the core, and those of the floors below its own."""
 FEW_LINES = 20_000
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}

@@ -12,10 +12,13 @@ import pytest
 
 from rknnlite import hookimpl, plugins
 from rknnlite.errors import BackendUnavailable
-from rknnlite.hookspecs import OURS
+from rknnlite.extras import OWN_PLUGINS
 from rknnlite.spi import Backend, Context, CustomOp, OpenOptions, Probe
 from tests.support.corpus import ROOT
 from tests.support.entry_points import EntryPoint
+
+OURS = {plugin.name: plugin.hooks for plugin in OWN_PLUGINS.values() if plugin.hooks}
+"""Plugins of ours that have hooks: those with an entry point."""
 
 
 class Toy(Backend):
@@ -149,16 +152,20 @@ def test_a_plugin_that_misspells_a_hook_is_a_problem(monkeypatch: pytest.MonkeyP
 
 def test_plugins_of_ours_are_imported_for_their_hooks() -> None:
     loaded = (
-        "import sys\nfrom rknnlite import plugins\nfrom rknnlite.hookspecs import OURS\n"
-        "def there(): return sorted(n for n in OURS if 'rknnlite_' + n in sys.modules)\n"
+        "import sys\nfrom rknnlite import plugins\nfrom rknnlite.extras import OWN_PLUGINS\n"
+        "def there(): return sorted(n for n, p in OWN_PLUGINS.items() if p.hooks and 'rknnlite_' + n in sys.modules)\n"
         "plugins.manager()\nassert there() == [], there()\n"
         "plugins.backend('cpu')\nassert there() == ['cpu'], there()\n"
         "plugins.custom_ops()\nassert there() == ['cplugin', 'cpu'], there()\n"
         "plugins.op_hosts()\nassert there() == ['cplugin', 'cpu', 'opencl', 'riscv'], there()\n"
         "plugins.backends()\nassert not {'insight', 'llm', 'server', 'onnx'} & {*there()}, there()\n"
-        "plugins.problems()\nassert there() == sorted(OURS), there()"
+        "plugins.problems()\nassert there() == sorted(n for n, p in OWN_PLUGINS.items() if p.hooks), there()"
     )
     subprocess.run([sys.executable, "-c", loaded], check=True)
+
+
+OURS = {name: plugin.hooks for name, plugin in OWN_PLUGINS.items() if plugin.hooks}
+"""Hooks of plugins; libraries that have none have no entry point either."""
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -45,8 +45,8 @@ def test_import_makes_few_data_classes() -> None:
     [
         "rknnlite_graph.graph",
         "rknnlite_graph.reading.tensor_storage",
-        "rknnlite.spi.perf",
-        "rknnlite.api._c_functions",
+        "rknnlite_backend.perf",
+        "rknnlite_capi.functions",
         "rknnlite.api._tensor_attr",
         "concurrent.futures",
         "difflib",

@@ -90,15 +90,19 @@ def test_prepare_runs_before_compute_and_offsets_work(behaviour: Behaviour) -> N
     assert all(np.array_equal(a, b) for a, b in zip(plain, isolated))
 
 
-def test_a_library_linked_against_the_runtime_loads_without_it(
-    tmp_path: Path, compiled: Callable[..., Path], behaviour: Behaviour
-) -> None:
+@pytest.fixture
+def linked(tmp_path: Path, compiled: Callable[..., Path], behaviour: Behaviour) -> Path:
+    """A plugin that is linked against a runtime which is gone."""
     stub = tmp_path / "stub.c"
     stub.write_text("void rknn_custom_op_get_op_attr(void) {}\n")
     runtime = compiled(stub, "-Wl,-soname,librknnrt.so", name="librknnrt.so")
     library = behaviour(f"-L{runtime.parent}", "-Wl,--no-as-needed", "-lrknnrt")
     runtime.unlink()
-    assert run_dual(library, isolate=True)
+    return library
+
+
+def test_a_library_linked_against_the_runtime_loads_without_it(linked: Path) -> None:
+    assert run_dual(linked, isolate=True)
 
 
 # -- files that are no plugins --------------------------------------------------------------------------------------
@@ -361,6 +365,26 @@ def test_a_broken_file_in_the_directory_does_not_stop_the_others(
     assert "librkcst_broken.so is skipped" in caplog.text
 
 
+ASK = """
+import ctypes, sys, rknnlite
+from rknnlite.abi import rknn_op
+loaded = [ctypes.CDLL(path) for path in sys.argv[2:]]
+ops = rknnlite.load_custom_ops(sys.argv[1])
+context, attr = rknn_op.CustomOpContext(internal_ctx=12345), rknn_op.CustomOpAttr(n_elems=1)
+ctypes.CDLL(None).rknn_custom_op_get_op_attr(ctypes.byref(context), b"alpha", ctypes.byref(attr))
+print(attr.n_elems)
+"""
+
+
+def ask(plugin: Path, *runtimes: Path) -> int:
+    """How many elements an attribute of a context has that is not ours; libraries are loaded in this order, then the plugin."""
+    command = [sys.executable, "-c", ASK, str(plugin), *map(str, runtimes)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
 def test_contexts_of_the_genuine_runtime_are_passed_on_to_it(
     tmp_path: Path, compiled: Callable[..., Path], example: Path
 ) -> None:
@@ -372,19 +396,13 @@ def test_contexts_of_the_genuine_runtime_are_passed_on_to_it(
         "{ a->n_elems = 77; }\n"
     )
     runtime = compiled(source, "-Wl,-soname,librknnrt.so", name="librknnrt.so")
-    script = (
-        "import ctypes, sys, rknnlite\n"
-        "from rknnlite.abi import rknn_op\n"
-        "runtime = ctypes.CDLL(sys.argv[1])\n"
-        "rknnlite.load_custom_ops(sys.argv[2])\n"
-        "context, attr = rknn_op.CustomOpContext(internal_ctx=12345), rknn_op.CustomOpAttr()\n"
-        "ctypes.CDLL(None).rknn_custom_op_get_op_attr(ctypes.byref(context), b'alpha', ctypes.byref(attr))\n"
-        "print(attr.n_elems)\n"
-    )
-    command = [sys.executable, "-c", script, str(runtime), str(example)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "77", done.stderr
+    assert ask(example, runtime) == 77
+
+
+def test_contexts_of_nobody_have_no_attributes(linked: Path, example: Path) -> None:
+    """The library that a linked plugin is given bears the runtime's name, and is not asked as if it were that."""
+    assert ask(linked) == 0
+    assert ask(example) == 0
 
 
 def test_without_a_compiler_operators_that_read_attributes_say_so(example: Path, tmp_path: Path) -> None:

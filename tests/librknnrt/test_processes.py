@@ -188,6 +188,12 @@ def test_valgrind_finds_nothing(small: Small) -> None:
 
 
 @pytest.mark.slow
+def test_helgrind_finds_nothing(small: Small) -> None:
+    needs("valgrind")
+    run(["valgrind", "--quiet", "--tool=helgrind", "--error-exitcode=9", program("threads.c"), *small, 8, 3])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_sanitizers_find_nothing(small: Small, sanitizer: str) -> None:
     flags = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")

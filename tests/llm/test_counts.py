@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,20 @@ def test_parts_of_a_configuration_are_looked_at(folder: Path) -> None:
         check_counts({"text_config": {"num_local_experts": 10**9}}, folder)
     with pytest.raises(ModelInvalid, match=r"depth is 5000, .* have \d+ tensors"):
         check_counts({"vision_config": {"depth": 5000}}, folder)
+
+
+VALUES = [2**31, 10**18, 10**400, -1, 0, 1.5, 1e308, float("nan"), float("inf"), "x", [], {}, True]
+
+
+NUMBERS = ("max_position_embeddings", "rms_norm_eps")
+
+
+@pytest.mark.parametrize(
+    "key", [key if key in NUMBERS else pytest.param(key, marks=pytest.mark.slow) for key in sorted(CONFIG)]
+)
+def test_no_value_of_a_field_is_more_than_an_error(key: str, folder: Path, tmp_path: Path) -> None:
+    """It is taken, where it changes no number of an answer, or refused with an error of ours."""
+    for number, value in enumerate(VALUES):
+        (folder / "config.json").write_text(json.dumps({**CONFIG, key: value}))
+        with suppress(ModelInvalid):  # ModelUnsupported is one
+            export_llm(folder, str(tmp_path / f"out{number}"))

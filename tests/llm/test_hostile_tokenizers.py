@@ -134,7 +134,7 @@ def test_a_known_tokenizer_is_read_by_the_package_alone(
 
 def test_steps_behind_the_model_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the hostile split stands, and whatever stood before it; a text that is cut is refused."""
-    monkeypatch.setattr("rknnlite_llm.tokenizer.TokenizerApart", lambda label, patterns: patterns)
+    monkeypatch.setattr("rknnlite_llm.tokenizer.IsolatedTokenizer", lambda label, patterns: patterns)
     steps, model = split_by(HOSTILE)["pre_tokenizer"], json.dumps(PUBLISHED["model"])
     twice = f'{json.dumps(PUBLISHED)[:-1]}, "pre_tokenizer": {json.dumps(steps)}}}'
     first = f'{{"model": {model}, {json.dumps({**PUBLISHED, "pre_tokenizer": steps})[1:]}'

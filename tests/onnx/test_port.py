@@ -17,7 +17,7 @@ pytest.importorskip("onnxruntime")
 from rknnlite_onnx.calibration import unstepped, with_steps
 from rknnlite_onnx.port import Toolkit, port
 from rknnlite_onnx.port_report import report_on
-from rknnlite_onnx.toolkit_network import told_to_keep_steps
+from rknnlite_onnx.toolkit_network import keeping_steps
 
 import rknnlite
 from rknnlite.errors import ModelUnsupported
@@ -108,7 +108,7 @@ def test_steps_follow_the_range_of_the_samples() -> None:
 
 def test_steps_around_zero_are_told_smaller() -> None:
     network = rknnlite.to_onnx(genuine("mean_std.rk3588.i8"), "qdq")
-    told = checked(told_to_keep_steps(network))
+    told = checked(keeping_steps(network))
     stored = {each.name: onnx.numpy_helper.to_array(each) for each in told.graph.initializer}
     old = {each.name: onnx.numpy_helper.to_array(each) for each in network.graph.initializer}
     for before, after in zip(network.graph.node, told.graph.node):
@@ -125,7 +125,7 @@ def test_outputs_that_nodes_read_are_parted() -> None:
     network = rknnlite.to_onnx(genuine(name), "qdq", normalise=True)
     outputs = {each.name for each in network.graph.output}
     assert outputs & {each for node in network.graph.node for each in node.input} == {"out0", "out1"}
-    told = checked(told_to_keep_steps(network))
+    told = checked(keeping_steps(network))
     assert not outputs & {each for node in told.graph.node for each in node.input}
     pixels = feeds(name, network, golden_of(name).inputs)
     for got, want in zip(run(told, pixels), run(network, pixels)):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from .project import ROOT, fields
+from .project import ROOT, fields, relation
 
 FOLDER = ROOT / "examples" / "docker" / "server"
 RECIPE = re.sub(r"\\\n", " ", (FOLDER / "Dockerfile").read_text("utf-8"))
@@ -24,7 +24,10 @@ def words(instruction: str) -> list[str]:
 
 def test_the_packages_are_those_that_are_built() -> None:
     copied = re.findall(r"([\w-]+)_\*\.deb", RECIPE)
-    assert copied == ["python3-rknnlite", "rknnlite", "rknnlite-server"] and set(copied) <= set(fields())
+    ours = {name: relation(field.get("Depends", "")) for name, field in fields().items() if name != "source"}
+    assert {"python3-rknnlite-cpu", "python3-rknnlite-rknnrt", "rknnlite-server"} <= set(copied) <= set(ours)
+    needed = {below for name in copied for below in ours[name] if below in ours}
+    assert needed <= set(copied), "apt knows no archive that has them"
 
 
 def test_the_server_that_it_starts_is_understood() -> None:

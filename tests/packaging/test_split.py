@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
+from typing import NamedTuple
 
 import pytest
 
 from rknnlite import plugins
 from rknnlite.cli import health
 from rknnlite.spi.finding import Level
-
-from .project import fields
 
 MISSING = "rknnlite_riscv"
 
@@ -59,8 +58,34 @@ def test_whatever_else_is_missing_is_a_warning(
     assert "could not be loaded and is skipped" in caplog.text
 
 
-def test_every_plugin_that_debian_packages_alone_is_known() -> None:
-    alone = {
-        name.removeprefix("python3-rknnlite-") for name in fields() if name.startswith("python3-rknnlite-")
-    }
-    assert alone == plugins._DEBIAN_ALONE
+def test_of_many_that_are_missing_one_line_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board has the core and one backend: a line for each of the others would hide what is wrong."""
+    absent = {name: ModuleNotFoundError(name, name=f"rknnlite_{name}") for name in ("cpu", "riscv", "server")}
+    monkeypatch.setattr(plugins, "_entry_points", lambda: [Missing(name, absent[name]) for name in absent])
+    found = [finding for finding in health.backends("cpu") if "not installed" in finding.text]
+    assert [finding.text.partition(" (")[0] for finding in found] == [
+        "plugins not installed: cpu, riscv, server"
+    ]
+    assert plugins.problems()["server"] == "not installed (Debian: apt install rknnlite-server)"
+    assert plugins.blame() == ""
+    assert plugins.blame("backend") == "; not installed: cpu (Debian: apt install python3-rknnlite-cpu)"
+    assert (
+        plugins.blame("op host", "cpu")
+        == "; not installed: cpu, riscv (Debian: apt install python3-rknnlite-NAME)"
+    )
+
+
+class Missing(NamedTuple):
+    """An entry point of ours whose module is not there."""
+
+    name: str
+    error: ModuleNotFoundError
+
+    @property
+    def value(self) -> str:
+        """As ``EntryPoint``."""
+        return f"rknnlite_{self.name}"
+
+    def load(self) -> object:
+        """As ``EntryPoint``."""
+        raise self.error

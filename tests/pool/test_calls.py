@@ -98,7 +98,7 @@ def test_nobody_else_uses_the_context_meanwhile(pool_of: MakePool) -> None:
 def test_a_call_wakes_a_worker_and_not_the_watch(pool_of: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
     idle = WorkerGroup._idle_for_good
-    monkeypatch.setattr(WorkerGroup, "_idle_for_good", lambda crew: looks.append(1) or idle(crew))
+    monkeypatch.setattr(WorkerGroup, "_idle_for_good", lambda group: looks.append(1) or idle(group))
     pool = pool_of(size=2, timeout=60)
     for value in range(50):
         assert (pool.submit(image(value)).result(10)[0] == answer(value)).all()
@@ -110,7 +110,7 @@ def test_a_signal_handler_that_interrupts_a_call_is_refused(
 ) -> None:
     """In the middle of the queue's own work; elsewhere it is a call like others."""
     pool = pool_of(size=1)
-    jobs, refused = pool._crew._jobs, []
+    jobs, refused = pool._group._jobs, []
 
     class Interrupted(type(jobs)):  # type: ignore[misc]
         def append(self, job: object) -> None:
@@ -119,14 +119,14 @@ def test_a_signal_handler_that_interrupts_a_call_is_refused(
             refused.append(caught.value)
             super().append(job)
 
-    monkeypatch.setattr(pool._crew, "_jobs", Interrupted(jobs))
+    monkeypatch.setattr(pool._group, "_jobs", Interrupted(jobs))
     assert pool.submit(image(2)).result()[0][0, 0, 0, 0] == answer(2)
     assert len(refused) == 1
 
 
 def test_closing_there_is_refused_too(pool_of: MakePool) -> None:
     pool = pool_of(size=1)
-    with pool._crew._lock, pytest.raises(errors.ContextInvalid, match="signal handler"):
+    with pool._group._lock, pytest.raises(errors.ContextInvalid, match="signal handler"):
         pool.close()
     assert pool.submit(image(2)).result(10)[0][0, 0, 0, 0] == answer(2)
 

@@ -13,6 +13,7 @@ pytest.importorskip("hypothesis")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rknnlite_backend.perf import CoreMemory, MemorySize, PerfRow, PerfTable
 from rknnlite_protocol.board import (
     Description,
     PerfFigures,
@@ -25,12 +26,11 @@ from rknnlite_protocol.board import (
     shapes_text,
     stored_name,
 )
+from rknnlite_protocol.board_facts import BackendFacts, Facts
 from rknnlite_protocol.dataclass_json import from_text, to_text
 
 from rknnlite.errors import InputInvalid, ModelUnsupported, ParamInvalid, RknnError, RunTimeout
 from rknnlite.native.board import Board, Clock, DeviceNode, Reading, Sram
-from rknnlite.spi.board_facts import BackendFacts, Facts
-from rknnlite.spi.perf import CoreMemory, MemorySize, PerfRow, PerfTable
 from rknnlite.spi.types import AttrKind, Device, Probe, Versions
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 from tests.support.examples import examples

@@ -5,6 +5,10 @@ from __future__ import annotations
 import ctypes as ct
 import gc
 import logging
+import os
+import shutil
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +24,7 @@ from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.spi import CustomOp, CustomOpFailed, UseBuiltin
 from rknnlite.tensor import DType, Layout
 from tests.doubles.double import Double, compile_c, compiler, model
-from tests.support.corpus import EXAMPLES, genuine
+from tests.support.corpus import EXAMPLES, ROOT, genuine
 
 Start = Callable[..., Any]
 LINES = (
@@ -217,14 +221,18 @@ rknn_custom_op *get_rknn_custom_op(void) { return &op; }
 """
 
 
-@pytest.fixture
-def plugin(tmp_path: Path) -> Path:
+def compiled(folder: Path, *flags: str) -> Path:
     """A compiled operator as an author ships it; the runtime supplies the function that reads attributes."""
     if compiler() is None:
         pytest.skip("no C compiler is installed")
-    source = tmp_path / "sum_gap.c"
+    source = folder / "sum_gap.c"
     source.write_text(PLUGIN)
-    return compile_c([source], ("-shared", "-fPIC", "-ffp-contract=off"), "librkcst_sum_gap.so")
+    return compile_c([source], ("-shared", "-fPIC", "-ffp-contract=off", *flags), "librkcst_sum_gap.so")
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    return compiled(tmp_path)
 
 
 def test_compiled_operator(start: Start, plugin: Path, double: Double) -> None:
@@ -236,6 +244,45 @@ def test_compiled_operator(start: Start, plugin: Path, double: Double) -> None:
     assert double.count("rknn_custom_op_get_op_attr") == asked + 1
     context.close()
     assert double.live() == {}
+
+
+SEVERAL = """
+import ctypes, sys
+import numpy as np
+import rknnlite
+from tests.doubles.double import model
+plugin, lines, *before = sys.argv[1:]
+loaded = [ctypes.CDLL(path) for path in before]
+a, b = np.ones((1, 2, 3, 4), np.float32), np.zeros((1, 24), np.float32)
+with rknnlite.open(model(*lines.splitlines()), custom_ops=[plugin]) as context:
+    print(np.unique(context.infer([a, b])[0]))
+"""
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["another runtime", "ours for a linked plugin"])
+def test_of_several_librknnrt_the_one_that_calls_is_asked(
+    linked: bool, library: Path, tmp_path: Path
+) -> None:
+    """The name alone does not tell: an older runtime may be loaded, or what a linked plugin is given where none is found."""
+    pytest.importorskip("rknnlite_cplugin")
+    calling = shutil.copy(library, tmp_path / "librknnrt.so")
+    flags = ("-Wl,--no-as-needed", f"-L{library.parent}", "-lrknnrt") if linked else ()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path])),
+        "RKNNLITE_LIBRARY": str(calling),
+        "RKNNLITE_BACKEND": "rknnrt",
+    }
+    command = [sys.executable, "-c", SEVERAL, str(compiled(tmp_path, *flags)), "\n".join(LINES)]
+    done = subprocess.run(
+        command + ([] if linked else [str(library)]),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "[2.5]", done.stderr
 
 
 @pytest.mark.parametrize("as_address", [True, False])

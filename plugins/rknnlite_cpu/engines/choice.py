@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any, Optional
 
 from rknnlite import config, plugins
-from rknnlite.errors import ParamInvalid
+from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.extras import missing
 from rknnlite.log import logger
 
@@ -49,7 +49,11 @@ def _lacking(name: str) -> str:
     for module in ("onnx", name):
         if find_spec(module) is None:
             return module
-    return "" if "onnx" in plugins.lowerings() else "the plugin rknnlite_onnx"
+    try:
+        plugins.lowering("onnx")
+    except BackendUnavailable:
+        return "the plugin rknnlite_onnx"
+    return ""
 
 
 @functools.cache

@@ -1,4 +1,10 @@
-"""Chooses the fastest exact way to accumulate one convolution, once, when a model is prepared."""
+"""Chooses the fastest exact way to accumulate one convolution, once, when a model is prepared.
+
+A float32 product-sum of integers is exact as long as no partial sum reaches 2**24. The weights and the range of the input bound
+the largest partial sum per output channel. Where the bound passes 2**24 the input channels are cut into parts that stay below,
+and the parts are added in float64. So the accumulator is always the NPU's integer, whatever BLAS does with the order of the
+sum, and integer layers do not depend on the machine or the number of threads.
+"""
 
 from __future__ import annotations
 

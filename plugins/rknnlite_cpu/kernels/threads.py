@@ -74,26 +74,18 @@ class limited:
     def __enter__(self) -> None:
         self._before = getattr(_mine, "share", None)
         _mine.share = max(1, min(self._threads, self._before or _CORES))
-        _enter()
+        blas = _blas()
+        if blas is not None:
+            _computing.append(None)
+            _adjust(blas)
 
     def __exit__(self, *exc: object) -> None:
-        _leave()
+        blas = _blas()
+        if blas is not None:
+            with contextlib.suppress(IndexError):  # a fork came in between
+                _computing.pop()
+            _adjust(blas)
         _mine.share = self._before
-
-
-def _enter() -> None:
-    blas = _blas()
-    if blas is not None:
-        _computing.append(None)
-        _adjust(blas)
-
-
-def _leave() -> None:
-    blas = _blas()
-    if blas is not None:
-        with contextlib.suppress(IndexError):  # a fork came in between
-            _computing.pop()
-        _adjust(blas)
 
 
 def _adjust(blas: _Blas) -> None:

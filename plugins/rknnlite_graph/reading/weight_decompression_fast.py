@@ -34,7 +34,7 @@ _PIECE = 1 << 17  # bytes of a stream worked on at a time: bounds memory, fits c
 
 
 def decode_bytes(stream: bytes, header: Header, count: int) -> NDArray[np.uint8]:
-    """Blocks of eight bytes; see ``weight_codes.decode_bytes``."""
+    """Blocks of eight bytes; see ``weight_decompression.decode_bytes``."""
     widths = np.array(header.symbols, np.int64)
     windows = _windows(stream, 2)
     parts, found = [], 0
@@ -53,7 +53,7 @@ def decode_bytes(stream: bytes, header: Header, count: int) -> NDArray[np.uint8]
 
 
 def decode_words(stream: bytes, header: Header, bits_per_unit: int, count: int) -> NDArray[np.uint16]:
-    """Units of 8 or 16 bits; see ``weight_codes.decode_words``."""
+    """Units of 8 or 16 bits; see ``weight_decompression.decode_words``."""
     a, b = header.run_bits
     wide = bits_per_unit == 16
     symbols = np.array(header.symbols, np.int64)

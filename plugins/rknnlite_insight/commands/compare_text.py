@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from rknnlite_backend.perf import UNKNOWN
+
 from rknnlite.spi.command import Column, Line, Part, Table, Tone
-from rknnlite.spi.perf import UNKNOWN
 
 from .. import Comparison, Distance, Group, Kind, Verdict
 

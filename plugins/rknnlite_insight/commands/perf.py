@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rknnlite_backend.perf import MemorySize, OpRank, PerfRow, PerfTable
 from rknnlite_pages.report import need_templates
 
 from rknnlite.commandline.devices import place_of_run
@@ -13,7 +14,6 @@ from rknnlite.errors import RknnError
 from rknnlite.files.input_arrays import arrays_for
 from rknnlite.spi import Context
 from rknnlite.spi.command import Command, Console, Exit
-from rknnlite.spi.perf import MemorySize, OpRank, PerfRow, PerfTable
 
 from ..plot import height_of, need_figures, save
 from .perf_page import page
@@ -97,7 +97,8 @@ class Perf(Command):
 
 def _memory(context: Context) -> MemorySize | None:
     try:
-        return context.memory()
+        found: MemorySize = context.memory()
+        return found
     except RknnError:  # not every runtime says
         return None
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from rknnlite_backend.perf import UNKNOWN, MemorySize, PerfRow, PerfTable, size_text
 from rknnlite_pages.chart import Chart, Series
 from rknnlite_pages.report import Bar, HtmlReport
-
-from rknnlite.spi.perf import UNKNOWN, MemorySize, PerfRow, PerfTable, size_text
 
 from .perf_verdict import COSTLIEST, FRAME, called, layers_of, on_the_reference, time_text, verdict
 

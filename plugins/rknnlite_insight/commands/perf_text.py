@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rknnlite_backend.perf import UNKNOWN, MemorySize, OpRank, PerfTable, size_text
+
 from rknnlite.spi.command import Column, Line, Part, Table, Tone
-from rknnlite.spi.perf import UNKNOWN, MemorySize, OpRank, PerfTable, size_text
 
 from .perf_verdict import verdict
 

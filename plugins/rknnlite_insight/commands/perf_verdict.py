@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rknnlite.spi.perf import UNKNOWN, PerfRow, PerfTable
+from rknnlite_backend.perf import UNKNOWN, PerfRow, PerfTable
 
 __all__ = ["COSTLIEST", "FRAME", "called", "layers_of", "on_the_reference", "time_text", "verdict"]
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from rknnlite_protocol.board_facts import BackendFacts
+
 from rknnlite import config
 from rknnlite._version import __version__
 from rknnlite.errors import ModelInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.spi.board_facts import BackendFacts
 from rknnlite.spi.finding import Finding, Level
 
 from ..remote_board import FarBoard, cause_of, devices_of, far_board

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional, TypeVar
 
+from rknnlite_protocol.board_facts import BackendFacts, Facts
+
 from rknnlite import plugins
 from rknnlite._version import __version__
 from rknnlite.native.board import Board, Reading
 from rknnlite.spi import Backend, Probe
-from rknnlite.spi.board_facts import BackendFacts, Facts
 
 from ..app_state import State
 from ..async_helpers import in_thread

@@ -17,6 +17,7 @@ pytest.importorskip("grpc")
 
 from rknnlite_insight.dumps import Dump
 from rknnlite_protocol.board import Description, PerfFigures, attr_text, shapes_text
+from rknnlite_protocol.board_facts import Facts
 from rknnlite_protocol.grpc_codec import request_message
 from rknnlite_protocol.grpc_messages import INFERENCE, message
 from rknnlite_protocol.requests import InferRequest, Requested, Tensor
@@ -28,7 +29,6 @@ import rknnlite
 from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
 from rknnlite.native.board import Board
 from rknnlite.spi import AttrKind
-from rknnlite.spi.board_facts import Facts
 from rknnlite.tensor import DType, Layout
 
 from ..conftest import running, until

@@ -21,6 +21,7 @@ import pytest
 pytest.importorskip("grpc")
 
 from rknnlite_protocol.board import PIECE, Description, digest_of, stored_name
+from rknnlite_protocol.board_facts import Facts
 from rknnlite_protocol.grpc_messages import message
 from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_server.networks import board_rpc, inspection, uploaded_networks, uploads
@@ -30,7 +31,6 @@ from rknnlite_server.settings import ServerSettings
 
 from rknnlite.errors import InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.files.writing import GrowingFile
-from rknnlite.spi.board_facts import Facts
 
 from ..conftest import running, until
 from .calling import Calls, calling, digest, pieces, refused

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..abi.rknn_api import InputStruct
-from ..errors import InputInvalid, ParamInvalid
-from ..layout import nhwc_to_nchw_shape
-from ..spi import Context, Input
-from ..tensor import DType, Layout, TensorAttr
+from rknnlite.abi.rknn_api import InputStruct
+from rknnlite.errors import InputInvalid, ParamInvalid
+from rknnlite.layout import nhwc_to_nchw_shape
+from rknnlite.spi import Context, Input
+from rknnlite.tensor import DType, Layout, TensorAttr
 
 __all__ = ["input_of"]
 

@@ -11,16 +11,17 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from .._faces.log import FaceLog
-from ..abi.rknn_api import SYNC_DIRECTIONS, MemSource, MemSync
-from ..abi.rknn_op import CONTEXT, CustomOpStruct, OutputStruct, TensorAttrStruct, TensorMem
-from ..capi import attr_of
-from ..errors import ContextInvalid, ParamInvalid, RknnError
-from ..spi import Context, Memory
-from ._c_context import CContext
-from ._c_memory import CMemories, CMemory
-from ._c_ops import StructOp, read_attr
-from ._c_pointers import address, c_function, number, struct_at, structs_at
+from rknnlite._faces.log import FaceLog
+from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSource, MemSync
+from rknnlite.abi.rknn_op import CONTEXT, CustomOpStruct, OutputStruct, TensorAttrStruct, TensorMem
+from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
+from rknnlite.spi import Context, Memory
+
+from .attrs import attr_of
+from .context import CContext
+from .custom_ops import StructOp, read_attr
+from .memory import CMemories, CMemory
+from .pointers import address, c_function, number, struct_at, structs_at
 
 __all__ = ["CFunctions", "RKNNOutput"]
 

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..abi.rknn_op import MAX_DIMS, MAX_NAME, TensorAttrStruct
-from ..errors import ParamInvalid
-from ..spi import Context
-from ..tensor import DType, Layout, TensorAttr
+from rknnlite.abi.rknn_api import QNT_AFFINE, QNT_NONE
+from rknnlite.abi.rknn_op import MAX_DIMS, MAX_NAME, TensorAttrStruct
+from rknnlite.errors import ParamInvalid
+from rknnlite.spi import Context
+from rknnlite.tensor import DType, Layout, TensorAttr
 
-__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct", "attribute_value", "shapes_of", "shapes_with"]
-
-QNT_NONE, QNT_AFFINE = 0, 2
-"""``qnt_type`` of tensors that are not quantised, and of those with scale and zero point."""
+__all__ = ["attr_of", "attr_struct", "attribute_value", "shapes_of", "shapes_with"]
 
 
 def attr_struct(attr: TensorAttr) -> TensorAttrStruct:

@@ -6,8 +6,8 @@ import ctypes as ct
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from ..errors import ParamInvalid, RknnError
-from ..native.addresses import is_mapped
+from rknnlite.errors import ParamInvalid, RknnError
+from rknnlite.native.addresses import is_mapped
 
 __all__ = ["CFunction", "address", "c_function", "number", "struct_at", "structs_at"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..errors import ParamInvalid
-from ..spi import Context
+from rknnlite.errors import ParamInvalid
+from rknnlite.spi import Context
 
 __all__ = ["AsyncRuns"]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from rknnlite.spi.perf import UNKNOWN, MemorySize, PerfRow, PerfTable, work_load_header
+from rknnlite_backend.perf import UNKNOWN, MemorySize, PerfRow, PerfTable, work_load_header
 
 INPUT = PerfRow("1", "InputOperator", "CPU", "InputOperator:x", None, output_shape="(1,3,8,8)", rw_kb=0.5)
 CONV = PerfRow(

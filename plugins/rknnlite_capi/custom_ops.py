@@ -13,11 +13,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..abi import rknn_op as abi
-from ..capi import attr_struct, attribute_value
-from ..errors import ParamInvalid, RknnError
-from ..spi.custom_op import CustomOp, OpContext, UseBuiltin
-from ..tensor import DType, TensorAttr
+from rknnlite.abi import rknn_op as abi
+from rknnlite.errors import ParamInvalid, RknnError
+from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin
+from rknnlite.tensor import DType, TensorAttr
+
+from .attrs import attr_struct, attribute_value
 
 __all__ = ["StructOp", "read_attr"]
 

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..abi import rknn_api as abi
-from ..abi.rknn_api import Query
-from ..abi.rknn_op import OutputStruct, TensorAttrStruct
-from ..capi import AsyncRuns, answer, input_of, perf_text, shapes_of
-from ..errors import InputInvalid, OutputInvalid, ParamInvalid
-from ..spi import Context
-from ._c_pointers import address, struct_at, structs_at
+from rknnlite.abi import rknn_api as abi
+from rknnlite.abi.rknn_api import Query
+from rknnlite.abi.rknn_op import OutputStruct, TensorAttrStruct
+from rknnlite.errors import InputInvalid, OutputInvalid, ParamInvalid
+from rknnlite.spi import Context
+
+from .async_runs import AsyncRuns
+from .attrs import shapes_of
+from .inputs import input_of
+from .pointers import address, struct_at, structs_at
+from .queries import answer, perf_text
 
 __all__ = ["CContext"]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ..abi import rknn_api as abi
-from ..abi.rknn_api import MemSource, Query
-from ..abi.rknn_op import TensorMem
-from ..errors import ModelInvalid, ParamInvalid
-from ..spi import AttrKind, Context
-from ..tensor import Layout, TensorAttr
+from rknnlite.abi import rknn_api as abi
+from rknnlite.abi.rknn_api import MemSource, Query
+from rknnlite.abi.rknn_op import TensorMem
+from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.spi import AttrKind, Context
+from rknnlite.tensor import Layout, TensorAttr
+
 from .attrs import attr_struct
 
 __all__ = ["answer", "perf_text"]

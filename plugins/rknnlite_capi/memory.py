@@ -6,11 +6,12 @@ import ctypes as ct
 from dataclasses import dataclass
 from typing import Any
 
-from ..abi.rknn_api import MemSource
-from ..abi.rknn_op import TensorMem
-from ..errors import ParamInvalid
-from ..spi import Context, Memory
-from ._c_pointers import address
+from rknnlite.abi.rknn_api import MemSource
+from rknnlite.abi.rknn_op import TensorMem
+from rknnlite.errors import ParamInvalid
+from rknnlite.spi import Context, Memory
+
+from .pointers import address
 
 __all__ = ["CMemories", "CMemory"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
-from ..native.board import Clock, DeviceNode, Reading, Sram
-from .types import Device, Probe
+from rknnlite.native.board import Clock, DeviceNode, Reading, Sram
+from rknnlite.spi.types import Device, Probe
 
 __all__ = ["BackendFacts", "Facts"]
 
