@@ -3,5 +3,6 @@
 * ``requests``: requests and responses as values; ``datatypes``, ``metadata``; ``error_status``: which status an error has.
 * On the wire: ``rest_codec`` and ``tensor_json`` (HTTP), ``grpc_codec`` and ``grpc_messages`` (gRPC; ``*.proto``, compiled in
   ``messages.desc``).
-* ``execution``: how a context answers. ``board`` and ``dataclass_json``: the service of boards, and its JSON.
+* ``execution``: how a context answers. ``board``, ``board_facts`` and ``dataclass_json``: the service of boards, what
+  it says of a machine, and its JSON.
 """

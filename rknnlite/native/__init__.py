@@ -1,7 +1,6 @@
-"""Code of other languages: finding libraries, owning their objects, building helpers, child processes; for plugins.
+"""Code of other languages: owning its objects, other processes, this machine; for plugins.
 
-* ``library`` finds and checks, ``versions`` says which runtime opens which model, ``objects`` and ``addresses`` own and touch
-  memory, ``rknn_calls`` makes sense of answers, ``crash`` of crashes.
-* ``buildcache``: what is built on first use; ``childprocess`` and ``forks``: processes.
+* ``objects`` and ``addresses`` own and touch memory, ``crash`` makes sense of crashes.
+* ``processes`` and ``forks``: other processes, and this one's.
 * ``board`` and ``processors``: this machine.
 """

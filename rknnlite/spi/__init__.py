@@ -5,11 +5,9 @@ gives a *context*: one loaded model, ready to run, owned by one caller at a time
 operator that the author supplies; any backend takes it.
 
 * ``backend``, ``context`` and ``types``; ``custom_op`` and ``op_host``; ``matmul``; ``llm``, ``llm_inputs``, ``llm_types``;
-  ``command``, ``finding``, ``inspection``, ``public_name``: what a plugin brings beside computing; ``board_facts``: boards from
-  afar.
-* What every backend does alike: ``inputs`` (arrays to inputs), ``arguments`` (types), ``dynamic_shapes``, ``zero_copy`` (rules
-  of binding), ``exclusive`` (who may call when), ``running`` (the words of its steps), ``one_thread``, ``perf`` (figures per
-  layer).
+  ``command``, ``finding``, ``inspection``, ``public_name``: what a plugin brings beside computing.
+* What every backend does alike: ``inputs`` (arrays to inputs), ``arguments`` (types), ``exclusive`` (who may call when),
+  ``one_thread``.
 * What is shown: ``terminal``, ``rich_terminal``, ``progress``, ``plugin_problems``.
 """
 
