@@ -99,7 +99,7 @@ def test_a_backend_is_enough_for_the_command() -> None:
     for plugin in OWN_PLUGINS.values():
         provided = relation(PACKAGES[package(f"rknnlite_{plugin.name}")].get("Provides", ""))
         assert ("python3-rknnlite-any-backend" in provided) == (plugin.kind == "backend"), plugin.name
-    for name in ("python3-rknnlite-core", "rknnlite", "rknnlite-server"):
+    for name in ("rknnlite", "rknnlite-server"):
         assert "python3-rknnlite | python3-rknnlite-any-backend" in PACKAGES[name]["Recommends"]
 
 
