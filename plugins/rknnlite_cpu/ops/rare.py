@@ -7,7 +7,7 @@ import math
 import numpy as np
 from rknnlite_graph.node_view import NodeView
 
-from ..kernels.functions import sigmoid
+from rknnlite_graph.unary_functions import sigmoid
 from ..registry import move_op, op, real_kernel, real_op
 from ..values import Array, Kernel
 
