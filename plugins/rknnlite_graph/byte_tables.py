@@ -14,12 +14,17 @@ from .activation_tables import dense_table
 from .graph import Tensor
 from .node_view import NodeView
 from .operators import Shape, operator_of
-from .unary_functions import FUNCTIONS, in_double
+from .unary_functions import FUNCTIONS, in_double, sigmoid
 
-__all__ = ["centred_values", "function_table", "in_steps", "reals_of"]
+__all__ = ["centred_values", "exponentials", "function_table", "gate", "in_steps", "is_small", "reals_of"]
 
 Array = NDArray[Any]
 _SMALL = (DType.INT8, DType.UINT8)
+
+
+def is_small(tensor: Optional[Tensor]) -> bool:
+    """Whether a tensor is quantised in 8 bits."""
+    return tensor is not None and tensor.quant is not None and tensor.dtype in _SMALL
 
 
 def centred_values(tensor: Tensor) -> Array:
@@ -54,7 +59,7 @@ def function_table(view: NodeView) -> Optional[Array]:
     """
     source, target, stage = view.tensor(0), view.outputs[0], view.node.stage
     row = operator_of(view.node.op)
-    if source.quant is None or source.dtype not in _SMALL or row is None or row.shape is not Shape.UNARY:
+    if not is_small(source) or row is None or row.shape is not Shape.UNARY:
         return None
     if stage is not None and stage.by_table and stage.lut is not None and target.quant is not None:
         return _of_the_file(view)
@@ -62,6 +67,17 @@ def function_table(view: NodeView) -> Optional[Array]:
         return None
     real = in_double(FUNCTIONS[row.name], reals_of(source), *view.parameters.values())
     return real if target.quant is None else in_steps(real, target)
+
+
+def gate(tensor: Tensor) -> Array:
+    """The sigmoid of all values, float32."""
+    return in_double(sigmoid, reals_of(tensor))
+
+
+def exponentials(step: float) -> Array:
+    """exp(-k * step) for k of 0 to 255, float32, in whole parts of 2**-40: sums of thousands of them are exact in double."""
+    parts = np.rint(np.exp(-np.arange(256.0) * np.float64(np.float32(step))) * 2.0**40)
+    return (parts * 2.0**-40).astype(np.float32)
 
 
 def _of_the_file(view: NodeView) -> Array:

@@ -45,7 +45,12 @@ class LoweredNode:
     @property
     def exact(self) -> bool:
         """Whether the numbers are to be the CPU reference's to the byte; else engines compute as they like."""
-        return self.form in (Form.EXACT, Form.EXACT_INT8)
+        return self.form.as_the_npu
+
+    @property
+    def precise(self) -> bool:
+        """Whether no integer of 8 bits may hang on who computes; see ``Form``."""
+        return self.form.precise and any(self._is_small(tensor) for tensor in self.outputs)
 
     @property
     def attrs(self) -> Any:
@@ -61,6 +66,14 @@ class LoweredNode:
     def outputs(self) -> list[Tensor]:
         """Tensors of the results."""
         return self.view.outputs
+
+    @staticmethod
+    def _is_small(tensor: Tensor) -> bool:
+        return tensor.quant is not None and tensor.dtype in (DType.INT8, DType.UINT8)
+
+    def small(self, position: int) -> bool:
+        """Whether an operand is computed and quantised in 8 bits."""
+        return self.has(position) and not self.view.is_const(position) and self._is_small(self.view.tensor(position))
 
     def refuse(self, why: str) -> NotLowered:
         """To be raised: this node cannot be written."""
