@@ -104,29 +104,30 @@ def _widened(value: Any) -> Any:
     return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype == np.float32 else value
 
 
-def centred_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
-    """As ``real_kernel``, for a function on integers: operands of 8 bits come less their zero points, in float32.
+def centred_kernel(view: NodeView, function: Callable[..., Any], count: int = 1) -> Kernel:
+    """As ``real_kernel``, for a function on integers: the first ``count`` operands come less their zero points, in float32.
 
-    Sums of them are exact in any order; what has no steps of 8 bits comes as reals.
+    They have 8 bits, so that their sums are exact in any order.
     """
-    fixed: list[Any] = [_centred(view, i) if view.is_const(i) else None for i in range(len(view.inputs))]
+    fixed: list[Any] = [None] * len(view.inputs)
+    for i in range(len(view.inputs)):
+        if view.is_const(i):
+            fixed[i] = _centred(view, i) if i < count else _stored(view, i)
     live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
     outputs, where = view.outputs, f"node {view.node.label()}"
 
     def kernel(values: list[Array]) -> list[Array]:
         operands = list(fixed)
         for (position, tensor), value in zip(live, values):
-            operands[position] = value if is_small(tensor) else decode(value, tensor)
+            operands[position] = value if position < count else decode(value, tensor)
         return [encode(function(view, *operands), outputs[0], where)]
 
     return kernel
 
 
 def _centred(view: NodeView, position: int) -> Array:
-    """A constant operand: integers less their zero point where it has 8 bits, else reals."""
+    """A quantised constant operand less its zero point."""
     tensor = view.tensor(position)
-    if not is_small(tensor):
-        return _stored(view, position)
     assert tensor.quant is not None
     return tensor.value().astype(np.float32) - np.float32(tensor.quant.zero_point)
 

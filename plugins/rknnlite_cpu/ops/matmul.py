@@ -38,7 +38,7 @@ def plain_product(view: NodeView) -> Kernel:
     if not (is_small(view.tensor(0)) and is_small(view.tensor(1))):
         return real_kernel(view, partial(_plain_product, times=matmul))
     step = np.float32(_step(view, 0) * _step(view, 1))
-    return centred_kernel(view, partial(_plain_product, times=lambda a, b: _exactly(a, b) * step))
+    return centred_kernel(view, partial(_plain_product, times=lambda a, b: _exactly(a, b) * step), 2)
 
 
 def _plain_product(
@@ -49,11 +49,7 @@ def _plain_product(
     a = a.T if view.parameters["transA"] else a
     b = b.T if view.parameters["transB"] else b
     out = times(a, b) * np.float32(view.parameters["alpha"])
-    if c is None:
-        return out
-    if is_small(view.tensor(2)) and is_small(view.tensor(0)) and is_small(view.tensor(1)):
-        c = c * np.float32(_step(view, 2))
-    return out + c * np.float32(view.parameters["beta"])
+    return out if c is None else out + c * np.float32(view.parameters["beta"])
 
 
 def symmetric_step(view: NodeView) -> np.float32 | None:
@@ -83,11 +79,9 @@ def ex_matmul(view: NodeView) -> Kernel:
     def run(_: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
         if again is not None:
             b = np.clip(np.rint(b * np.float32(step_b) / again), -128, 127)
-        if c is not None and is_small(view.tensor(2)):
-            c = c * np.float32(_step(view, 2))
         return _joined(view, _exactly(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None] * unit, c)
 
-    return centred_kernel(view, run)
+    return centred_kernel(view, run, 2)
 
 
 def _ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -122,13 +116,12 @@ def attention(view: NodeView) -> Kernel:
     def run(_: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
         scores = _exactly(q[:, :, 0].transpose(0, 2, 1), k[:, :, 0]) * unit
         if mask is not None:
-            real = mask * np.float32(_step(view, 3)) if is_small(view.tensor(3)) else mask
-            scores = scores + real[:, :, 0].transpose(0, 2, 1)
+            scores = scores + mask[:, :, 0].transpose(0, 2, 1)
         whole = _whole(scores, score_step, steps["score_zero_point"])
         weights = _whole(softmax_of_bytes(whole, -1, table), weight_step, -128)
         return _exactly(v[:, :, 0], weights.transpose(0, 2, 1))[:, :, None] * value_unit
 
-    return centred_kernel(view, run)
+    return centred_kernel(view, run, 3)
 
 
 def _attention(view: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:

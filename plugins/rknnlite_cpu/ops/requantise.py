@@ -244,7 +244,7 @@ def _function_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Sta
 def _same_everywhere(row: Operator, stage: Stage) -> Callable[[Array], Array]:
     """A function whose results are the same bits on every machine: by IEEE 754, or in double and rounded once."""
     parameters = row.table_parameters(stage)
-    rational = RATIONAL_FUNCTIONS.get(row.name)
+    rational = RATIONAL_FUNCTIONS.get(row.name) if row.floating else FUNCTIONS[row.name]
     if rational is None:
         return lambda x: in_double(FUNCTIONS[row.name], x, *parameters)
     return lambda x: rational(x, *parameters)
