@@ -24,7 +24,8 @@ class Form(enum.Enum):
 
     FLOAT: the dequantised network. QDQ: float with every stored tensor through Quantize/DequantizeLinear in the file's own
     steps. EXACT: the NPU's integers, carried in float32, computed so that every engine and processor has the same bits. EXACT_INT8:
-    the same, carried in 8 bits where that is exact. NEAR and NEAR_INT8: the same with functions and sums of floats as the engine has
+    the same, carried in 8 bits where that is exact. EXACT_OWN: the same for an engine that has the operator FunctionOfSums of
+    ``rknnlite_cpu/engines/functions_of_sums.c``. NEAR and NEAR_INT8: the same with functions and sums of floats as the engine has
     them, faster and different in last bits. FP16: float with every stored tensor rounded to float16.
     """
 
@@ -32,6 +33,7 @@ class Form(enum.Enum):
     QDQ = "qdq"
     EXACT = "exact"
     EXACT_INT8 = "exact-int8"
+    EXACT_OWN = "exact-own"
     NEAR = "near"
     NEAR_INT8 = "near-int8"
     FP16 = "fp16"
@@ -39,7 +41,7 @@ class Form(enum.Enum):
     @property
     def precise(self) -> bool:
         """Whether integers do not hang on who computes."""
-        return self in (Form.EXACT, Form.EXACT_INT8)
+        return self in (Form.EXACT, Form.EXACT_INT8, Form.EXACT_OWN)
 
     @property
     def as_the_npu(self) -> bool:
@@ -49,12 +51,12 @@ class Form(enum.Enum):
     @property
     def in_bytes(self) -> bool:
         """Whether tensors of 8 bits are carried in as many."""
-        return self in (Form.EXACT_INT8, Form.NEAR_INT8)
+        return self in (Form.EXACT_INT8, Form.EXACT_OWN, Form.NEAR_INT8)
 
     @property
     def near(self) -> Form:
         """The same with functions and sums of floats as the engine has them."""
-        return {Form.EXACT: Form.NEAR, Form.EXACT_INT8: Form.NEAR_INT8}.get(self, self)
+        return Form.NEAR_INT8 if self.in_bytes else Form.NEAR if self.as_the_npu else self
 
 
 class NotLowered(Exception):
