@@ -49,6 +49,8 @@ class OpenedModel:
     """Every run writes its tensors."""
     engine: Optional[Engine] = None
     """What computes as long as nobody looks on; None: the numpy kernels."""
+    engine_precise: bool = True
+    """Whether its integers of 8 bits are to be the numpy kernels' to the byte."""
 
     @classmethod
     def of(cls, file: ModelFile, soc: Soc, options: OpenOptions) -> OpenedModel:
@@ -70,6 +72,7 @@ class OpenedModel:
             times=logs or bool(options.extra.get("collect_perf")),
             dumps=asked >= _LOG_TENSORS,
             engine=_engine(options.extra.get("engine")),
+            engine_precise=_engine_precise(options.extra.get("engine_precise")),
         )
 
     @functools.cached_property
@@ -146,6 +149,10 @@ def _engine(given: object) -> Optional[Engine]:
     from .engines.choice import chosen
 
     return chosen(given)
+
+
+def _engine_precise(given: object) -> bool:
+    return config.get("engine_precise") != "0" if given is None else bool(given)
 
 
 @dataclass

@@ -170,7 +170,14 @@ def _accelerator(
         sorted(opened.attributes.items(), key=str),
         opened.engine.version,
         sorted(types.intersection(ops)),
+        opened.engine_precise,
     )
     return Accelerator(
-        opened.engine, graph, opened.label, types.intersection(ops), Store(key), opened.file.check
+        opened.engine,
+        graph,
+        opened.label,
+        types.intersection(ops),
+        Store(key),
+        opened.file.check,
+        opened.engine_precise,
     )

@@ -36,6 +36,7 @@ class Emitter:
         self._titles: set[str] = set()
         self._renamed: dict[str, str] = {}
         self.domains: set[str] = set()
+        self._described: list[Any] = []
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
@@ -114,6 +115,10 @@ class Emitter:
         """To another element type; ``dtype`` is numpy's."""
         return self.node("Cast", name, to=int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype))))
 
+    def describe(self, name: str, dtype: Any, shape: Sequence[int]) -> None:
+        """Say what a result is that readers cannot infer."""
+        self._described.append(value_info(name, dtype, shape))
+
     def rename(self, old: str, new: str) -> None:
         """Call a result by a name that was reserved."""
         self._renamed[old] = new
@@ -132,7 +137,7 @@ class Emitter:
         used = {each for node in self._nodes for each in node.input}
         stored = [tensor for key, tensor in self._constants.items() if key in used]
         graph = helper.make_graph(
-            self._nodes, visible(name), list(inputs), list(outputs), stored, value_info=list(infos)
+            self._nodes, visible(name), list(inputs), list(outputs), stored, value_info=[*infos, *self._described]
         )
         opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in sorted(self.domains))]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rknnlite")

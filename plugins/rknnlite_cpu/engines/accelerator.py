@@ -111,6 +111,7 @@ class Accelerator:
     Args:
         label: the model, for messages.
         taken: types of nodes that custom operators have.
+        precise: whether integers of 8 bits are to be the numpy kernels' to the byte.
         store: where verdicts and lowered islands are kept.
         check: raises ModelInvalid when the file of the weights was changed.
     """
@@ -123,7 +124,9 @@ class Accelerator:
         taken: Collection[str],
         store: Store,
         check: Callable[[], None],
+        precise: bool = True,
     ) -> None:
+        self.precise = precise
         self.engine, self._graph, self._label, self._taken = engine, graph, label, frozenset(taken)
         self._store, self.check = store, check
         self._lock = threading.RLock()
@@ -141,7 +144,7 @@ class Accelerator:
             return self
         taken = {*self._taken, op_type}
         return Accelerator(
-            self.engine, self._graph, self._label, taken, self._store.beside(sorted(taken)), self.check
+            self.engine, self._graph, self._label, taken, self._store.beside(sorted(taken)), self.check, self.precise
         )
 
     def islands(self, kernels: Kernels) -> list[Island]:
@@ -186,7 +189,7 @@ class Accelerator:
         from .prover import Prover
 
         self.check()
-        prover = Prover(self.engine, self._graph, self._label, self._taken, kernels)
+        prover = Prover(self.engine, self._graph, self._label, self._taken, kernels, self.precise)
         islands = []
         for number, found in enumerate(prover.islands()):
             island = self._island(found.nodes, prover.form, number)

@@ -6,15 +6,17 @@ import functools
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import onnxruntime
 from rknnlite_graph.lowering import Form
 
+from rknnlite.log import logger
 from rknnlite.native.processors import instructions
 
 from ..values import Array
 from .engine import Engine, Program
+from .functions_of_sums import library
 from .int8_exactness import exact_in_bytes
 
 __all__ = ["OnnxRuntime"]
@@ -49,15 +51,28 @@ class OnnxRuntime(Engine):
     def __init__(self) -> None:
         self._precise = False
 
+    @functools.cached_property
+    def _library(self) -> Optional[str]:
+        """Of the operator of our own, where this onnxruntime takes it."""
+        path = library()
+        if path is None:
+            return None
+        try:
+            onnxruntime.SessionOptions().register_custom_ops_library(str(path))
+        except Exception as error:
+            logger.info("onnxruntime does not take %s: %s", path, error)
+            return None
+        return str(path)
+
     @property
     def version(self) -> str:
-        return f"{self.name} {onnxruntime.__version__} {instructions()}"
+        return f"{self.name} {onnxruntime.__version__} {instructions()} {self._library}"
 
     @functools.cached_property
     def form(self) -> Form:
         for self._precise in (False, True):
             if exact_in_bytes(self):
-                return Form.EXACT_INT8
+                return Form.EXACT_OWN if self._library is not None else Form.EXACT_INT8
         return Form.EXACT
 
     def prepared(self, model: bytes) -> bytes:
@@ -80,4 +95,6 @@ class OnnxRuntime(Engine):
         options.log_severity_level = _FATAL
         for key, value in {**_SETTINGS, **(_PRECISE if self._precise else {})}.items():
             options.add_session_config_entry(key, value)
+        if self._library is not None:
+            options.register_custom_ops_library(self._library)
         return options

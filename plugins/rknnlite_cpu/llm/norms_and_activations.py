@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_llm.container.families import Norm
 
-from ..kernels.functions import gelu
+from rknnlite_graph.unary_functions import gelu
 
 __all__ = ["ACTIVATIONS", "Normed", "capped", "layer_normed", "make_norm", "rms_normed", "softmax"]
 

@@ -13,13 +13,14 @@ from typing import Optional
 import numpy as np
 from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
 from rknnlite_graph.node_view import NodeView
-from rknnlite_graph.operators import TABLE_FUNCTIONS
+from rknnlite_graph.operators import TABLE_FUNCTIONS, Operator
+from rknnlite_graph.rational_functions import RATIONAL_FUNCTIONS
+from rknnlite_graph.unary_functions import FUNCTIONS, hard_sigmoid, in_double
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
-from ..kernels.functions import FUNCTIONS, hard_sigmoid
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..values import Array, centred_range, storing
 
@@ -230,7 +231,7 @@ def _function_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Sta
     if row.line:
         function = partial(hard_sigmoid, alpha=1.0, beta=stage.index_offset / row.index_units + 0.5)
     else:
-        function = _real_function(view, fused, stage)
+        function = _same_everywhere(row, stage) if y.dtype.bits == 8 else _real_function(view, fused, stage)
     factor, store = _factor(conv.multiplier * scale * (1 / row.index_units)), storing(y)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
@@ -238,6 +239,15 @@ def _function_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Sta
         store(function(out), out)
 
     return run
+
+
+def _same_everywhere(row: Operator, stage: Stage) -> Callable[[Array], Array]:
+    """A function whose results are the same bits on every machine: by IEEE 754, or in double and rounded once."""
+    parameters = row.table_parameters(stage)
+    rational = RATIONAL_FUNCTIONS.get(row.name) if row.floating else FUNCTIONS[row.name]
+    if rational is None:
+        return lambda x: in_double(FUNCTIONS[row.name], x, *parameters)
+    return lambda x: rational(x, *parameters)
 
 
 # -- fp16, and int8 convolutions with a floating output ------------------------------------------------------

@@ -6,26 +6,33 @@ the same bytes wherever no transcendental function is among them.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.activation_tables import dense_table
 from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage
-from rknnlite_graph.operators import TABLE_FUNCTIONS
+from rknnlite_graph.lowering import Form
+from rknnlite_graph.operators import TABLE_FUNCTIONS, Operator
+from rknnlite_graph.rational_functions import RATIONAL_FUNCTIONS
 
 from rknnlite.tensor import DType
 
+from ..emitted import Emitted
 from ..functions import applied, hard_line, leaky, sloped
-from ..lowered_values import TO_LAST, Rep, centred_range
+from ..lowered_values import TO_LAST, Rep, centred_range, element_zero
 from ..registry import LoweredNode
 
-__all__ = ["Sums", "in_elements", "integer_limits", "write_stage"]
+__all__ = ["OWN_DOMAIN", "OWN_FUNCTIONS", "Sums", "in_elements", "integer_limits", "write_stage"]
 
 Array = NDArray[Any]
 _LIMITED = (Activation.RELU, Activation.CLIP)
 _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
 _GUARD = float(2**40)
+OWN_DOMAIN = "rknnlite.sums"
+OWN_FUNCTIONS = ("Sigmoid", "exSwish", "Tanh", "exGelu", "exMish", "Elu", "HardSwish")
+"""In the order of the functions of ``functions_of_sums.c``."""
 
 
 class Sums(NamedTuple):
@@ -201,12 +208,43 @@ def _function_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: 
         _table_stage(node, conv, stage, acc)
         return
     scale = stage.lut.multiplier if stage.lut is not None else stage.index_scale
+    if node.form is Form.EXACT_OWN and row.name in OWN_FUNCTIONS and node.values.in_bytes(node.outputs[0].index):
+        _own_function(node, row, stage, acc, conv.multiplier * scale * (1 / row.index_units))
+        return
     real = _times(node, acc, conv.multiplier * scale * (1 / row.index_units))
     if row.line:
         found = hard_line(e, real, 1.0, stage.index_offset / row.index_units + 0.5)
+    elif node.precise and row.floating:
+        found = _same_everywhere(node, row, real, row.table_parameters(stage))
     else:
         found = applied(e, row, real, *row.table_parameters(stage))
     node.values.store_real(node.outputs[0].index, found, _elements(acc))
+
+
+def _own_function(node: LoweredNode, row: Operator, stage: Stage, acc: Sums, factor: Any) -> None:
+    """All in one operator of our own."""
+    y, e = node.outputs[0], node.emitter
+    assert y.quant is not None
+    parameter = (*row.table_parameters(stage), 1.0)[0]
+    first = y.quant.zero_point if y.zero_first else 0
+    zero, across = element_zero(y), 0 if acc.last else prod(y.shape[2:])
+    settings = [OWN_FUNCTIONS.index(row.name), parameter, y.quant.scale, first, *centred_range(y), zero, 0, across]
+    factors = np.asarray(factor, np.float64).astype(np.float32).reshape(-1)
+    factors = np.broadcast_to(factors, (y.shape[1],))
+    names = [acc.name, e.constant(factors), e.constant(settings)]
+    shape = [y.shape[axis] for axis in TO_LAST] if acc.last else y.shape
+    (found,) = e.nodes("FunctionOfSums", names, 1, OWN_DOMAIN)
+    e.describe(found, np.uint8, shape)
+    node.values.put(y.index, _elements(acc), found)
+
+
+def _same_everywhere(node: LoweredNode, row: Operator, real: str, parameters: tuple[float, ...]) -> str:
+    """The function by sums, products and quotients alone."""
+    rational = RATIONAL_FUNCTIONS.get(row.name)
+    if rational is None:
+        raise node.refuse(f"{row.name} of sums, whose bytes hang on the last bit of a float")
+    found: str = rational(Emitted(node.emitter, real), *parameters).name
+    return found
 
 
 def _elements(acc: Sums) -> Rep:
@@ -224,7 +262,8 @@ def _table_stage(node: LoweredNode, conv: ConvParams, stage: Stage, acc: Sums) -
         index = e.node("Add", index, e.constant(lut.offset))
     index = e.node("Clip", index, e.constant(float(first)), e.constant(float(first + len(table) - 1)))
     index = e.node("Round", e.node("Sub", index, e.constant(float(first))))
-    found = e.node("Gather", e.constant(table.astype(np.float32)), e.cast(index, np.int32))
+    shape = [y.shape[axis] for axis in TO_LAST] if acc.last else y.shape
+    found = node.looked_up(table.astype(np.float32), e.cast(index, np.int32), shape)
     node.values.store_centred(y.index, found, elements=_elements(acc))
 
 
