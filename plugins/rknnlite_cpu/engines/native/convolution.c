@@ -60,20 +60,27 @@ struct tile {
 INLINE void store_sums(const struct op *op, const int64_t flags, const struct tile *tile, const int count,
                        const int vectors, vi sums[TILE][ACROSS])
 {
+    const struct stage stage = stage_of(op);
+    const int32_t *biases = op->bias, *zeros = op->zeros, *under = tile->sums;
+    const float *factors = op->factor, *slopes = op->slope;
+    const Q *other = tile->other;
+    Q *y = tile->y;
+    const int64_t pitch = op->y.pitch, other_step = tile->other_step, first = tile->channel;
+    UNROLL
     for (int v = 0; v < vectors; v++) {
-        int64_t channel = tile->channel + v * LANES;
-        if (channel >= op->y.pitch)
+        int64_t channel = first + v * LANES;
+        if (LANES < 16 && channel >= pitch)
             break;
-        vi bias = load_i(op->bias + channel), zeros = load_i(op->zeros + channel);
+        vi bias = load_i(biases + channel), zero = load_i(zeros + channel);
         UNROLL
         for (int i = 0; i < count; i++) {
-            vi sum = sums[i][v] + bias, other = {};
+            vi sum = sums[i][v] + bias, joined = {};
             if (flags & ZEROS)
-                sum -= zeros * tile->sums[i];
+                sum -= zero * under[i];
             if (flags & (JOIN_ADD | JOIN_MULTIPLY))
-                other = __builtin_convertvector(load_narrow(tile->other + i * tile->other_step + channel), vi);
-            vi stored = finished(op, flags, sum, op->factor + channel, op->slope + channel, other);
-            store_narrow(tile->y + i * op->y.pitch + channel, __builtin_convertvector(stored, vq_narrow));
+                joined = __builtin_convertvector(load_narrow(other + i * other_step + channel), vi);
+            vi stored = finished(&stage, flags, sum, factors + channel, slopes + channel, joined);
+            store_narrow(y + i * pitch + channel, __builtin_convertvector(stored, vq_narrow));
         }
     }
 }
@@ -157,11 +164,7 @@ INLINE int32_t sum_of(const Q *values, const int8_t *ones, int64_t length)
         memcpy(&some, ones + k, BYTES);
         sums = dot(sums, load_q(values + k), some);
     }
-    int32_t total = 0;
-    UNROLL
-    for (int i = 0; i < LANES; i++)
-        total += sums[i];
-    return total;
+    return total(sums);
 }
 
 /* Sums under the windows of `count` positions of one row. */

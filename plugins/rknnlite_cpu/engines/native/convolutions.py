@@ -67,8 +67,7 @@ def write_convolution(writer: Writer, view: NodeView) -> None:
         op.flags |= Flag.ZEROS
     op.arrays["zeros"] = zeros.astype(np.int32)
     if conv.depthwise:
-        op.arrays |= {name: depthwise_order(op.arrays[name], writer.lanes) for name in ("bias", "zeros", "factor", "slope")}
-        op.arrays["weights"] = depthwise_weights(weight, writer.lanes)
+        _by_channel(op, writer, weight)
     else:
         _dense(op, writer, weight)
     writer.ops.append(op)
@@ -123,6 +122,20 @@ def _output_stage(op: Op, stage: IntegerStage, joined: bool) -> None:
         "low": float(stage.low),
         "high": float(stage.high),
     }
+
+
+def _by_channel(op: Op, writer: Writer, weight: Array) -> None:
+    chunk = 4 * writer.lanes
+    beside = op.other is None or (op.other.height, op.other.width) == (op.y.height, op.y.width)
+    op.depth = chunk // op.x.pitch if op.strides[1] == 1 and chunk % op.x.pitch == 0 and beside else 1
+    for name in ("bias", "zeros", "factor", "slope"):
+        op.arrays[name] = depthwise_order(_folded(op.arrays[name], op), writer.lanes)
+    op.arrays["weights"] = depthwise_weights(_folded(weight, op), writer.lanes)
+
+
+def _folded(values: Array, op: Op) -> Array:
+    """The same for each of the pixels that make a vector."""
+    return np.concatenate([padded_to(values, op.x.pitch)] * op.depth) if op.depth > 1 else values
 
 
 def _dense(op: Op, writer: Writer, weight: Array) -> None:

@@ -229,10 +229,19 @@ def _convolution(op: Op, layout: tuple[int, ...]) -> None:
     )  # fmt: skip
 
 
+def _is_whole(op: Op) -> bool:
+    assert op.other is not None
+    return (op.other.height, op.other.width) == (op.y.height, op.y.width)
+
+
 def _depthwise(op: Op, layout: tuple[int, ...]) -> None:
     _windows(op, layout)
     _demand(op.x.channels == op.y.channels and op.x.pitch == op.y.pitch, "other channels")
     chunk = 4 * layout[0]
+    folds = chunk // op.x.pitch if op.strides[1] == 1 and chunk % op.x.pitch == 0 else 1
+    _demand(op.depth == 1 or op.depth == folds, f"{op.depth} pixels in a vector")
+    joined = op.flags & (Flag.JOIN_ADD | Flag.JOIN_MULTIPLY)
+    _demand(op.depth == 1 or not joined or _is_whole(op), "an operand for all pixels")
     channels = -(-op.y.channels // chunk) * chunk
     groups = -(-op.kernel[0] * op.kernel[1] // 4)
     _of_length(op, weights=channels * groups * 4, bias=channels, zeros=channels, factor=channels, slope=channels)

@@ -27,7 +27,7 @@ def eight_bits(weight: Array, zeros: Array) -> tuple[Array, Array]:
 
 def padded_to(values: Array, count: int) -> Array:
     """The numbers, and zeros behind them."""
-    found = np.zeros(count, values.dtype)
+    found = np.zeros((count, *values.shape[1:]), values.dtype)
     found[: len(values)] = values
     return found
 

@@ -93,19 +93,31 @@ INLINE vf sloped(vf v, vf slope, int64_t flags)
     return larger(v, (vf){}) + smaller(v, (vf){}) * slope;
 }
 
-INLINE vi finished(const struct op *op, int64_t flags, vi sum, const float *factor, const float *slope, vi other)
+/* The numbers of an op in registers: stores of values might change those in memory, as far as a compiler knows. */
+struct stage {
+    vf first_low, first_high, unit, low, high;
+    vi other_zero, zero;
+};
+
+INLINE struct stage stage_of(const struct op *op)
+{
+    return (struct stage){all_f(op->first_low), all_f(op->first_high), all_f(op->unit), all_f(op->low), all_f(op->high),
+                          all_i((int32_t)op->other.zero), all_i((int32_t)op->y.zero)};
+}
+
+INLINE vi finished(const struct stage *stage, int64_t flags, vi sum, const float *factor, const float *slope, vi other)
 {
     vf v = to_float(sum) * load_f(factor);
     if (flags & LIMITED)
-        v = smaller(larger(v, all_f(op->first_low)), all_f(op->first_high));
+        v = smaller(larger(v, stage->first_low), stage->first_high);
     if (flags & SLOPED)
         v = sloped(v, load_f(slope), flags);
     if (flags & JOIN_ADD)
-        v = v + to_float(other - (int32_t)op->other.zero) * op->unit;
+        v = v + to_float(other - stage->other_zero) * stage->unit;
     if (flags & JOIN_MULTIPLY)
-        v = v * to_float(other - (int32_t)op->other.zero);
+        v = v * to_float(other - stage->other_zero);
     if (flags & LATE_SLOPED)
         v = sloped(v, load_f(slope), flags);
-    return nearest(smaller(larger(v, all_f(op->low)), all_f(op->high))) + (int32_t)op->y.zero;
+    return nearest(smaller(larger(v, stage->low), stage->high)) + stage->zero;
 }
 #endif

@@ -145,6 +145,23 @@ static void take(const struct op *op, const struct scene *scene, int64_t item, i
     const float *from = scene->inputs[op->place];
     Q *to = pixel(scene, t, item, row, 0);
     int32_t zero = (int32_t)t->zero;
+    if (t->pitch == 4) { /* a pixel of a picture at a time */
+        const float *plane[4];
+        for (int64_t c = 0; c < 4; c++)
+            plane[c] = from + ((item * t->channels + least(c, t->channels - 1)) * t->height + row) * t->width;
+        int64_t x = 0;
+        for (; x + LANES <= t->width; x += LANES) {
+            vi four = {};
+            UNROLL
+            for (int c = 0; c < 4; c++)
+                four |= ((__builtin_convertvector(load_f(plane[c] + x), vi) + zero) & 255) << (8 * c);
+            memcpy(to + 4 * x, &four, sizeof four);
+        }
+        for (; x < t->width; x++)
+            for (int c = 0; c < 4; c++)
+                to[4 * x + c] = (Q)((int32_t)plane[c][x] + zero);
+        return;
+    }
     for (int64_t c = 0; c < t->channels; c++) {
         const float *plane = from + ((item * t->channels + c) * t->height + row) * t->width;
         for (int64_t x = 0; x < t->width; x++)

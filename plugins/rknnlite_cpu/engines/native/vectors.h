@@ -92,6 +92,22 @@ INLINE vi dot(vi sum, vq values, vq weights)
 #endif
 }
 
+/* All sums together. */
+INLINE int32_t total(vi sums)
+{
+#if LANES == 16
+    return _mm512_reduce_add_epi32((__m512i)sums);
+#elif LANES == 8
+    __m128i half = _mm_add_epi32(_mm256_castsi256_si128((__m256i)sums), _mm256_extracti128_si256((__m256i)sums, 1));
+    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0xB1)));
+#elif defined(__aarch64__)
+    return vaddvq_s32((int32x4_t)sums);
+#else
+    return sums[0] + sums[1] + sums[2] + sums[3];
+#endif
+}
+
 INLINE vf smaller(vf a, vf b)
 {
 #if defined(__AVX512F__) && LANES == 16
