@@ -175,7 +175,9 @@ class Accelerator:
             return self._proven(kernels)
         nodes = {node.index: node for node in self._graph.nodes}
         return [
-            self._island(self._engines[part.engine], [nodes[index] for index in part.nodes], part.form, number)
+            self._island(
+                self._engines[part.engine], [nodes[index] for index in part.nodes], part.form, number
+            )
             for number, part in enumerate(self._kept)
         ]
 
@@ -235,7 +237,9 @@ class Accelerator:
                 _Part(int(part["engine"]), Form(part["form"]), [int(index) for index in part["nodes"]])
                 for part in parse_json(kept)
             ]
-            whole = all(known.issuperset(part.nodes) and part.engine in range(len(self._engines)) for part in parts)
+            whole = all(
+                known.issuperset(part.nodes) and part.engine in range(len(self._engines)) for part in parts
+            )
             return parts if whole else None
         except (ValueError, KeyError, TypeError):
             return None

@@ -37,7 +37,9 @@ def check_convolution(view: NodeView) -> None:
         other = view.tensor(1)
         demand(not view.is_const(1) and in_bytes(other), "its operand")
         whole = other.shape == y.shape
-        demand(whole or (y.shape[0] == 1 and other.shape == (1, y.shape[1], 1, 1)), f"an operand {other.shape}")
+        demand(
+            whole or (y.shape[0] == 1 and other.shape == (1, y.shape[1], 1, 1)), f"an operand {other.shape}"
+        )
     else:
         demand(fused.join is None, "no operand")
 
@@ -76,7 +78,9 @@ def write_convolution(writer: Writer, view: NodeView) -> None:
 def _weights(conv: ConvParams) -> tuple[Array, Array]:
     assert conv.zero_point is not None
     stored, zeros = conv.weight(), conv.zero_point
-    demand(stored.dtype.kind in "iu" and bool((zeros == np.rint(zeros)).all()), "weights that are no integers")
+    demand(
+        stored.dtype.kind in "iu" and bool((zeros == np.rint(zeros)).all()), "weights that are no integers"
+    )
     try:
         return eight_bits(stored, zeros)
     except ValueError as error:

@@ -111,9 +111,13 @@ class ProgramText:
                 places[name] = (len(blob), array.size)
                 blob += np.ascontiguousarray(array, ARRAYS[name]).tobytes()
             row = {each.name: getattr(op, each.name) for each in dataclasses.fields(op)}
-            row |= {name: dataclasses.astuple(row[name]) for name in ("x", "y", "other") if row[name] is not None}
+            row |= {
+                name: dataclasses.astuple(row[name]) for name in ("x", "y", "other") if row[name] is not None
+            }
             rows.append(row | {"arrays": places})
-        header = json.dumps({"size": self.size, "layout": self.layout, "shapes": self.shapes, "ops": rows}).encode()
+        header = json.dumps(
+            {"size": self.size, "layout": self.layout, "shapes": self.shapes, "ops": rows}
+        ).encode()
         header += b" " * (-(len(header) + 8) % _ALIGNED)
         return len(header).to_bytes(8, "little") + header + bytes(blob)
 
@@ -174,9 +178,13 @@ def _check(op: Op, size: int, layout: tuple[int, ...]) -> None:
     for plane in (op.x, op.y, op.other):
         if plane is not None:
             sides = (plane.items, plane.height, plane.width, plane.channels)
-            _demand(all(isinstance(n, int) and 0 < n < _LARGEST for n in (*sides, plane.pitch)), f"sizes {sides}")
+            _demand(
+                all(isinstance(n, int) and 0 < n < _LARGEST for n in (*sides, plane.pitch)), f"sizes {sides}"
+            )
             _demand(plane.pitch >= plane.channels and plane.pitch % 4 == 0, f"pitch {plane.pitch}")
-            _demand(0 <= plane.offset and plane.offset + plane.nbytes <= size, f"place {plane.offset} of {size}")
+            _demand(
+                0 <= plane.offset and plane.offset + plane.nbytes <= size, f"place {plane.offset} of {size}"
+            )
     numbers = (*op.kernel, *op.strides, *op.dilations)
     _demand(all(isinstance(n, int) and 0 < n <= 1 << 16 for n in numbers), f"a window {numbers}")
     _demand(all(isinstance(n, int) and abs(n) <= 1 << 16 for n in op.pads), f"pads {op.pads}")
@@ -217,7 +225,8 @@ def _convolution(op: Op, layout: tuple[int, ...]) -> None:
     needed = -(-op.x.channels // 4) * 4
     rows = op.kernel[1] if op.depth == needed else 1
     _demand(
-        op.depth == needed or (op.depth == op.kernel[1] * op.x.pitch and op.dilations[1] == 1), f"depth {op.depth}"
+        op.depth == needed or (op.depth == op.kernel[1] * op.x.pitch and op.dilations[1] == 1),
+        f"depth {op.depth}",
     )
     vectors = -(-op.y.channels // lanes)
     padded = -(-vectors // across) * across * lanes
@@ -244,7 +253,9 @@ def _depthwise(op: Op, layout: tuple[int, ...]) -> None:
     _demand(op.depth == 1 or not joined or _is_whole(op), "an operand for all pixels")
     channels = -(-op.y.channels // chunk) * chunk
     groups = -(-op.kernel[0] * op.kernel[1] // 4)
-    _of_length(op, weights=channels * groups * 4, bias=channels, zeros=channels, factor=channels, slope=channels)
+    _of_length(
+        op, weights=channels * groups * 4, bias=channels, zeros=channels, factor=channels, slope=channels
+    )
 
 
 def _elementwise(op: Op, layout: tuple[int, ...]) -> None:

@@ -57,7 +57,9 @@ def _join(writer: Writer, view: NodeView) -> None:
             "high": high + shift,
         },
     )
-    op.flags = (Flag.RECTIFY if view.node.op.endswith("Relu") else 0) | (Flag.ZERO_FIRST if y.zero_first else 0)
+    op.flags = (Flag.RECTIFY if view.node.op.endswith("Relu") else 0) | (
+        Flag.ZERO_FIRST if y.zero_first else 0
+    )
     writer.ops.append(op)
 
 
@@ -78,7 +80,9 @@ def _max_pool(writer: Writer, view: NodeView) -> None:
     x, y = view.tensor(0), view.outputs[0]
     demand(in_bytes(x) and in_bytes(y) and _alike(x, y) and len(view.outputs) == 1, "its values")
     demand(len(x.shape) == len(y.shape) == 4, "its planes are none")
-    sizes = {name: tuple(view.attrs.get(name) or [1, 1])[:2] for name in ("kernel_shape", "strides", "dilations")}
+    sizes = {
+        name: tuple(view.attrs.get(name) or [1, 1])[:2] for name in ("kernel_shape", "strides", "dilations")
+    }
     pads = tuple(view.attrs.get("pads") or [0, 0])[:2]
     op = Op(
         "MAX_POOL", y=writer.plane(y), x=writer.plane(x), kernel=sizes["kernel_shape"], strides=sizes["strides"],
@@ -90,7 +94,9 @@ def _max_pool(writer: Writer, view: NodeView) -> None:
 
 
 def _copy(writer: Writer, source: Tensor, target: Tensor, place: int, depth: int, channels: int) -> None:
-    op = Op("COPY", y=writer.plane(target), x=writer.plane(source), channels=channels, place=place, depth=depth)
+    op = Op(
+        "COPY", y=writer.plane(target), x=writer.plane(source), channels=channels, place=place, depth=depth
+    )
     if not _alike(source, target):
         function = lambda values: encode(decode(values, source), target)  # noqa: E731
         op.arrays["table"] = writer.table(source, target, function)

@@ -33,8 +33,7 @@ class _Tensor(ctypes.Structure):
     """``struct tensor``."""
 
     _fields_ = tuple(
-        (name, ctypes.c_int64)
-        for name in ("offset", "items", "height", "width", "channels", "pitch", "zero")
+        (name, ctypes.c_int64) for name in ("offset", "items", "height", "width", "channels", "pitch", "zero")
     )
 
 
@@ -148,7 +147,9 @@ def _sides(plane: Plane) -> tuple[int, ...]:
 
 
 def _c_op(op: Op) -> _Op:
-    made = _Op(kind=KINDS.index(op.kind), flags=op.flags, place=op.place, depth=op.depth, channels=op.channels)
+    made = _Op(
+        kind=KINDS.index(op.kind), flags=op.flags, place=op.place, depth=op.depth, channels=op.channels
+    )
     for name in ("x", "other", "y"):
         plane = getattr(op, name)
         if plane is not None:

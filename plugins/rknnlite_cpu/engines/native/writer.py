@@ -98,5 +98,3 @@ class Writer:
 def stored_offset(tensor: Tensor, offset: int) -> int:
     """What is added to a value of a tensor to store it."""
     return offset if tensor.dtype is DType.INT8 else offset - 128
-
-
