@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["RATIONAL_FUNCTIONS"]
+__all__ = ["LOGISTIC", "LOGISTIC_REACH", "NORMAL", "NORMAL_REACH", "RATIONAL_FUNCTIONS"]
 
-_LOGISTIC_REACH = 18.0
-_LOGISTIC = (
+LOGISTIC_REACH = 18.0
+LOGISTIC = (
     (0.2499999701976776, 0.008358259685337543, 5.447815055958927e-05, 7.996919748620712e-08, 1.287553657441931e-11),
     (1.0, 0.11676628142595291, 0.001615128479897976, 5.111587142891949e-06, 3.0089104541275447e-09),
 )  # fmt: skip
-_NORMAL_REACH = 5.8
-_NORMAL = (
+NORMAL_REACH = 5.8
+NORMAL = (
     (0.3989422023296356, 0.035547029227018356, 0.004777958616614342, 0.0001854539441410452, 6.40548705632682e-06,
      2.1056447252476573e-08),
     (1.0, 0.255768358707428, 0.029607325792312622, 0.0019791561644524336, 7.864745566621423e-05, 1.1518582141434308e-06),
@@ -41,7 +41,7 @@ def _step(x: Any, reach: float, parts: tuple[Sequence[float], Sequence[float]]) 
 
 
 def _sigmoid(x: Any) -> Any:
-    return _step(x, _LOGISTIC_REACH, _LOGISTIC)
+    return _step(x, LOGISTIC_REACH, LOGISTIC)
 
 
 def _tanh(x: Any) -> Any:
@@ -53,7 +53,7 @@ def _silu(x: Any, beta: float = 1.0) -> Any:
 
 
 def _gelu(x: Any) -> Any:
-    return x * _step(x, _NORMAL_REACH, _NORMAL)
+    return x * _step(x, NORMAL_REACH, NORMAL)
 
 
 def _mish(x: Any) -> Any:
@@ -65,7 +65,7 @@ def _mish(x: Any) -> Any:
 
 def _elu(x: Any, alpha: float = 1.0) -> Any:
     """exp(x) is the ratio of the sigmoid to what it leaves of 1."""
-    part = _sigmoid(x.clip(-_LOGISTIC_REACH, 0.0))
+    part = _sigmoid(x.clip(-LOGISTIC_REACH, 0.0))
     below = (part * 2.0 - 1.0) / (1.0 - part)
     return x.clip(0.0, float("inf")) + below * alpha
 

@@ -25,7 +25,7 @@ from ..kernels.buffers import empty
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..values import Array, centred_range, storing
 
-__all__ = ["Finish", "IntegerStage", "OutputStage", "apply_stage", "bias_column", "finisher", "output_stage"]
+__all__ = ["Finish", "IntegerStage", "OutputStage", "apply_stage", "bias_column", "by_table", "finisher", "index_factor", "output_stage"]
 
 OutputStage = Callable[[Array, Optional[Array], slice, Array], None]
 """(accumulator block, operand block, its channels, output block)."""
@@ -100,7 +100,7 @@ def output_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
         return _function_stage(view, fused, conv, stage)
     if stage.lut is None:
         raise view.fail("no activation table was uploaded for it")
-    if stage.by_table or TABLE_FUNCTIONS[fused.function].line:  # no attribute holds the slope of the line
+    if by_table(fused, stage):
         return _table_stage(conv, stage, view.outputs[0])
     return _function_stage(view, fused, conv, stage)
 
@@ -239,6 +239,17 @@ def _limits(stage: Stage) -> tuple[np.float32, np.float32]:
     )
 
 
+def index_factor(conv: ConvParams, stage: Stage) -> Array:
+    """What makes indices of a table of sums, per channel, in double."""
+    assert conv.multiplier is not None
+    return conv.multiplier * (stage.lut.multiplier if stage.lut is not None else stage.index_scale)
+
+
+def by_table(fused: FusedOp, stage: Stage) -> bool:
+    """Whether a function of 8 bits is the table of the file: no attribute holds the slope of a line."""
+    return stage.by_table or TABLE_FUNCTIONS[fused.function].line
+
+
 def _table_stage(conv: ConvParams, stage: Stage, y: Tensor) -> OutputStage:
     """Index = acc * multiplier + offset, dense look-up, all in the NPU's own integers."""
     lut = stage.lut
@@ -247,7 +258,7 @@ def _table_stage(conv: ConvParams, stage: Stage, y: Tensor) -> OutputStage:
 
     low, high = centred_range(y)
     dense = DenseLut(lut, stage.scale, stage.zero_point - y.quant.zero_point, float(low), float(high))
-    factor = _factor(conv.multiplier * lut.multiplier)
+    factor = _factor(index_factor(conv, stage))
     offset = np.float32(lut.offset)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
@@ -267,12 +278,11 @@ def _function_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Sta
     """
     y, row = view.outputs[0], TABLE_FUNCTIONS[fused.function]
     assert conv.multiplier is not None
-    scale = stage.lut.multiplier if stage.lut is not None else stage.index_scale
     if row.line:
         function = partial(hard_sigmoid, alpha=1.0, beta=stage.index_offset / row.index_units + 0.5)
     else:
         function = _same_everywhere(row, stage) if y.dtype.bits == 8 else _real_function(view, fused, stage)
-    factor, store = _factor(conv.multiplier * scale * (1 / row.index_units)), storing(y)
+    factor, store = _factor(index_factor(conv, stage) * (1 / row.index_units)), storing(y)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")

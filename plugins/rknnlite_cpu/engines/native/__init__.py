@@ -2,5 +2,5 @@
 
 ``lowering`` writes nodes as ops (``convolutions``: those with weights; ``joins_and_moves``: the rest), ``description`` is what an op
 is, checks it and keeps it as bytes, ``workspace`` places tensors, ``library`` builds the C files and hands ops to them.
-``program.c`` shares ops among threads, ``convolution.c``, ``depthwise.c`` and ``rows.c`` compute, on ``vectors.h``.
+``program.c`` shares ops among threads, ``convolution.c``, ``depthwise.c``, ``functions.c`` and ``rows.c`` compute, on ``vectors.h``.
 """

@@ -85,6 +85,37 @@ INLINE void store_sums(const struct op *op, const int64_t flags, const struct ti
     }
 }
 
+/* The same for functions of sums; where so much is to be done, the way through memory is none. */
+static __attribute__((noinline)) void store_function(const struct op *op, const struct tile *tile, int count, int vectors,
+                                                     vi (*sums)[ACROSS])
+{
+    for (int v = 0; v < vectors; v++) {
+        int64_t channel = tile->channel + v * LANES;
+        if (channel >= op->y.pitch)
+            break;
+        vi bias = load_i(op->bias + channel), zeros = load_i(op->zeros + channel);
+        for (int i = 0; i < count; i++) {
+            vi sum = sums[i][v] + bias;
+            if (op->flags & ZEROS)
+                sum -= zeros * tile->sums[i];
+            vi stored = function_of(op, sum, op->factor + channel);
+            store_narrow(tile->y + i * op->y.pitch + channel, __builtin_convertvector(stored, vq_narrow));
+        }
+    }
+}
+
+/* And for all that is rare. */
+static __attribute__((noinline)) void store_rare(const struct op *op, const struct tile *tile, int count, int vectors,
+                                                 vi (*sums)[ACROSS])
+{
+    for (int i = 0; i < count; i++) {
+        struct tile one = *tile;
+        one.sums += i, one.other += i * tile->other_step, one.y += i * op->y.pitch;
+        for (int v = 0; v < vectors; v++, one.channel += LANES)
+            store_sums(op, op->flags, &one, 1, 1, (vi(*)[ACROSS])&sums[i][v]);
+    }
+}
+
 INLINE void multiply(const struct op *op, const struct tile *tile, const int8_t *weights, const int count,
                      const int vectors)
 {
@@ -117,8 +148,14 @@ INLINE void multiply(const struct op *op, const struct tile *tile, const int8_t 
         store_sums(op, ZEROS, tile, count, vectors, sums);
     else if (op->flags == (ZEROS | JOIN_ADD))
         store_sums(op, ZEROS | JOIN_ADD, tile, count, vectors, sums);
-    else
-        store_sums(op, op->flags, tile, count, vectors, sums);
+    else {
+        vi kept[TILE][ACROSS];
+        memcpy(kept, sums, sizeof kept);
+        if (op->flags & FUNCTION)
+            store_function(op, tile, count, vectors, kept);
+        else
+            store_rare(op, tile, count, vectors, kept);
+    }
 }
 
 typedef void (*multiply_fn)(const struct op *, const struct tile *, const int8_t *);

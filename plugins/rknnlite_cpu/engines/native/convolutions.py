@@ -11,6 +11,7 @@ from rknnlite_graph.node_view import NodeView
 from ...ops.requantise import IntegerStage
 from ...values import Array
 from .description import Flag, Op, Plane, padding_of
+from .output_functions import check_function, write_function
 from .packing import dense_weights, depthwise_order, depthwise_weights, eight_bits, padded_to
 from .writer import Writer, demand, in_bytes
 
@@ -28,7 +29,8 @@ def check_convolution(view: NodeView) -> None:
     demand(conv.quantised and in_bytes(x) and in_bytes(y), "its values are not of 8 bits")
     demand(len(x.shape) == len(y.shape) == 4, "its planes are none")
     demand(not conv.transposed, "a transposed convolution")
-    demand(fused.after is not Activation.TABLE, "a function of sums")
+    if fused.after is Activation.TABLE:
+        check_function(view)
     demand(not stage.precise and conv.multiplier is not None and conv.zero_point is not None, "its numbers")
     channels = conv.weight_shape[0] if conv.depthwise else conv.weight_shape[1]
     demand(channels == x.shape[1] and conv.weight_shape[0] == y.shape[1], "its weights")
@@ -63,7 +65,10 @@ def write_convolution(writer: Writer, view: NodeView) -> None:
     )
     demand(max(padding_of(op)) <= 4096 and min(padding_of(op)) >= -4096, "its padding")
     weight, zeros = _weights(conv)
-    _output_stage(op, IntegerStage.of(view, fused, conv, stage), joined)
+    if fused.after is Activation.TABLE:
+        write_function(writer, view, op)
+    else:
+        _output_stage(op, IntegerStage.of(view, fused, conv, stage), joined)
     op.arrays |= {"bias": _bias(view, conv, weight, zeros, x)}
     if zeros.any():
         op.flags |= Flag.ZEROS

@@ -88,7 +88,10 @@ INLINE void places(const struct op *op, const int64_t flags, const int64_t group
         for (int j = 0; j < 4; j++) {
             if (flags & ZEROS)
                 sums[i][j] -= under[i][j] * load_i(zeros + j * LANES);
-            sums[i][j] = finished(&stage, flags, sums[i][j], factors + j * LANES, slopes + j * LANES, others[j]);
+            if (flags & FUNCTION)
+                sums[i][j] = function_of(op, sums[i][j], factors + j * LANES);
+            else
+                sums[i][j] = finished(&stage, flags, sums[i][j], factors + j * LANES, slopes + j * LANES, others[j]);
         }
         vq stored = packed(sums[i]);
         if (room >= BYTES || i < count - 1)
@@ -146,6 +149,8 @@ void depthwise(const struct op *op, const struct scene *scene, int64_t task, int
             int64_t end = folded > 1 ? (op->y.width - (count - 1) * folded) * op->y.pitch : room;
             if (op->flags == ZEROS && groups == 3)
                 all_places(op, ZEROS, 3, &line, count, room, end);
+            else if (op->flags == (ZEROS | FUNCTION) && groups == 3)
+                all_places(op, ZEROS | FUNCTION, 3, &line, count, room, end);
             else if (op->flags == ZEROS)
                 all_places(op, ZEROS, groups, &line, count, room, end);
             else

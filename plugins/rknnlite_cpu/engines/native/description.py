@@ -18,10 +18,13 @@ from rknnlite.errors import ModelInvalid
 
 from ...values import Array
 
-__all__ = ["KINDS", "Flag", "Op", "Plane", "ProgramText", "padding_of"]
+__all__ = ["FUNCTIONS", "FUNCTION_NUMBERS", "KINDS", "Flag", "Op", "Plane", "ProgramText", "padding_of"]
 
 KINDS = ("CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "TAKE", "GIVE")
 """In the order of ``enum kind``."""
+FUNCTIONS = ("TABLE_OF_INDICES", "SIGMOID", "TANH", "SWISH", "MISH", "ELU", "HARD_SWISH")
+"""In the order of ``enum function``."""
+FUNCTION_NUMBERS = 14
 ARRAYS = {
     "weights": np.int8,
     "ones": np.int8,
@@ -29,6 +32,7 @@ ARRAYS = {
     "zeros": np.int32,
     "factor": np.float32,
     "slope": np.float32,
+    "numbers": np.float32,
     "table": np.uint8,
 }
 NUMBERS = ("unit", "other_unit", "first_low", "first_high", "low", "high", "step")
@@ -39,8 +43,8 @@ _LARGEST = 1 << 31
 class Flag:
     """What an op does besides, as ``enum flags`` says."""
 
-    LIMITED, SLOPED, JOIN_ADD, JOIN_MULTIPLY, LATE_SLOPED, GENTLE, ZEROS, ZERO_FIRST, RECTIFY = (
-        1 << bit for bit in range(9)
+    LIMITED, SLOPED, JOIN_ADD, JOIN_MULTIPLY, LATE_SLOPED, GENTLE, ZEROS, ZERO_FIRST, RECTIFY, FUNCTION = (
+        1 << bit for bit in range(10)
     )
 
 
@@ -78,6 +82,7 @@ class Op:
     place: int = 0
     depth: int = 0
     channels: int = 0
+    function: str = ""
     numbers: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
 
@@ -213,7 +218,17 @@ def _operand(op: Op) -> None:
         _demand(sides in ((1, 1), (op.y.height, op.y.width)), f"an operand of {sides}")
 
 
+def _function(op: Op) -> None:
+    if op.flags & Flag.FUNCTION:
+        _demand(op.function in FUNCTIONS, f"function {op.function!r}")
+        _of_length(op, numbers=FUNCTION_NUMBERS)
+        if op.function == "TABLE_OF_INDICES":
+            _of_length(op, table=1)
+            _demand(op.arrays["table"].size < 1 << 22, "a long table")
+
+
 def _windows(op: Op, layout: tuple[int, ...]) -> None:
+    _function(op)
     _demand(op.x.items == op.y.items, "other items")
     _demand(op.y.pitch % 16 == 0, f"pitch {op.y.pitch}")
     _operand(op)

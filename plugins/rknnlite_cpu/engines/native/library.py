@@ -17,7 +17,7 @@ from rknnlite.native.processors import instructions
 
 from ...values import Array
 from ..engine import Program
-from .description import KINDS, NUMBERS, Op, Plane, ProgramText
+from .description import FUNCTIONS, KINDS, NUMBERS, Op, Plane, ProgramText
 
 __all__ = ["Library", "NativeProgram", "library"]
 
@@ -38,7 +38,7 @@ class _Tensor(ctypes.Structure):
 
 
 _PAIR = ctypes.c_int64 * 2
-_ADDRESSES = ("weights", "bias", "zeros", "factor", "slope", "table", "ones")
+_ADDRESSES = ("weights", "bias", "zeros", "factor", "slope", "numbers", "table", "ones")
 
 
 class _Op(ctypes.Structure):
@@ -53,6 +53,8 @@ class _Op(ctypes.Structure):
         ("depth", ctypes.c_int64),
         ("channels", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in _ADDRESSES),
+        ("function", ctypes.c_int64),
+        ("entries", ctypes.c_int64),
         *((name, ctypes.c_float) for name in NUMBERS),
         ("padding", ctypes.c_int32),
     )
@@ -160,6 +162,8 @@ def _c_op(op: Op) -> _Op:
     for name in _ADDRESSES:
         array = op.arrays.get(name)
         setattr(made, name, None if array is None else array.ctypes.data)
+    made.function = FUNCTIONS.index(op.function) if op.function else 0
+    made.entries = op.arrays["table"].size if "table" in op.arrays else 0
     for name, value in op.numbers.items():
         setattr(made, name, value)
     return made

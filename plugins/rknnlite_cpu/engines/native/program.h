@@ -18,8 +18,11 @@ enum flags {
     GENTLE = 32,    /* all slopes are between 0 and 1 */
     ZEROS = 64,     /* weights have zero points */
     ZERO_FIRST = 128,
-    RECTIFY = 256
+    RECTIFY = 256,
+    FUNCTION = 512 /* instead of all this a function of the sums: `function`, numbers of it in `numbers` */
 };
+enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH };
+enum number { REACH, ABOVE, BELOW = ABOVE + 6, PARAMETER = BELOW + 6, NUMBERS };
 
 struct op {
     int64_t kind, flags;
@@ -30,9 +33,10 @@ struct op {
     int64_t channels;          /* COPY: how many */
     const int8_t *weights;
     const int32_t *bias, *zeros;
-    const float *factor, *slope;
+    const float *factor, *slope, *numbers;
     const Q *table;
     const int8_t *ones;       /* CONVOLVE: 1 for every used value of a run, else 0 */
+    int64_t function, entries; /* FUNCTION: which, and of `table` how many */
     float unit, other_unit, first_low, first_high, low, high, step;
     int32_t padding;
 };
@@ -58,6 +62,9 @@ void depthwise(const struct op *op, const struct scene *scene, int64_t task, int
 void elementwise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+
+/* What a function of sums makes of them, as stored. */
+vi function_of(const struct op *op, vi sum, const float *factor);
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
