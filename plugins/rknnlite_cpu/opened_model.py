@@ -47,7 +47,7 @@ class OpenedModel:
     times: bool
     dumps: bool
     """Every run writes its tensors."""
-    engine: Optional[Engine] = None
+    engines: tuple[Engine, ...] = ()
     """What computes as long as nobody looks on; None: the numpy kernels."""
     engine_precise: bool = True
     """Whether its integers of 8 bits are to be the numpy kernels' to the byte."""
@@ -71,7 +71,7 @@ class OpenedModel:
             logs=logs,
             times=logs or bool(options.extra.get("collect_perf")),
             dumps=asked >= _LOG_TENSORS,
-            engine=_engine(options.extra.get("engine")),
+            engines=_engines(options.extra.get("engine")),
             engine_precise=_engine_precise(options.extra.get("engine_precise")),
         )
 
@@ -141,11 +141,11 @@ class OpenedModel:
         return CacheCoherence(*(self.options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
 
 
-def _engine(given: object) -> Optional[Engine]:
+def _engines(given: object) -> tuple[Engine, ...]:
     """See ``engines.choice.chosen``; nothing is loaded for the numpy kernels."""
     asked = given if given is not None else config.get("engine")
     if asked == "numpy":
-        return None
+        return ()
     from .engines.choice import chosen
 
     return chosen(given)

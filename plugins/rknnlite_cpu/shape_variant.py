@@ -156,8 +156,8 @@ class PreparedShapes:
 def _accelerator(
     opened: OpenedModel, number: int, graph: Graph, ops: Mapping[str, CustomOp]
 ) -> Optional[Accelerator]:
-    """The engine's part of a graph; None where there is no engine."""
-    if opened.engine is None:
+    """What engines compute of a graph; None where there are none."""
+    if not opened.engines:
         return None
     from .engines.accelerator import Accelerator
     from .engines.engine_cache import Store
@@ -168,12 +168,12 @@ def _accelerator(
         number,
         opened.fidelity.value,
         sorted(opened.attributes.items(), key=str),
-        opened.engine.version,
+        *(engine.version for engine in opened.engines),
         sorted(types.intersection(ops)),
         opened.engine_precise,
     )
     return Accelerator(
-        opened.engine,
+        opened.engines,
         graph,
         opened.label,
         types.intersection(ops),

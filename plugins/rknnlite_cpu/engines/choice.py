@@ -1,4 +1,4 @@
-"""Which engine a context has."""
+"""Which engines a context has."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from .engine import Engine
 
 __all__ = ["NAMES", "chosen"]
 
-NAMES = ("numpy", "onnxruntime", "openvino")
-_DEFAULT = "onnxruntime"
-_LANGUAGE_MODELS_ONLY = ("native",)
-"""Engines of ``llm.compiled_products``, which choose nothing here when ``RKNNLITE_ENGINE`` names them."""
+NAMES = ("numpy", "native", "onnxruntime", "openvino")
+_DEFAULT = ("native", "onnxruntime")
+"""The first has networks of 8 bits, the second what is left."""
 
 
-def chosen(given: Any) -> Optional[Engine]:
-    """The engine that an option names, else ``RKNNLITE_ENGINE``, else onnxruntime where it is installed.
+def chosen(given: Any) -> tuple[Engine, ...]:
+    """The engine that an option names, else ``RKNNLITE_ENGINE``, else those of ``native`` and onnxruntime that are there.
 
-    None: the numpy kernels. Raises ParamInvalid for an unknown name, BackendUnavailable for one that was asked for and is
-    not installed.
+    None at all: the numpy kernels. Raises ParamInvalid for an unknown name, BackendUnavailable or ParamInvalid for one that was
+    asked for and is not installed or cannot be built.
     """
     asked = given if given is not None else config.get("engine") or None
-    if given is None and asked in _LANGUAGE_MODELS_ONLY:
-        asked = None
     if asked is None:
-        return _engine(_DEFAULT) if _lacking(_DEFAULT) == "" else None
+        return tuple(engine for name in _DEFAULT if (engine := _where_possible(name)) is not None)
     if asked not in NAMES:
         raise ParamInvalid(f"engine {asked!r:.80} is unknown; there are {', '.join(NAMES)}")
     if asked == "numpy":
-        return None
+        return ()
+    if asked == "native":
+        return (_native(),)
     lacking = _lacking(asked)
     if lacking:
         extra = "openvino" if asked == "openvino" else "fast"
         raise missing(extra, f"the engine {asked} needs {lacking}, which is not installed")
-    return _engine(asked)
+    engine = _engine(asked)
+    return () if engine is None else (engine,)
 
 
 @functools.cache
@@ -54,6 +54,29 @@ def _lacking(name: str) -> str:
     except BackendUnavailable:
         return "the plugin rknnlite_onnx"
     return ""
+
+
+def _where_possible(name: str) -> Optional[Engine]:
+    """An engine that nobody has asked for."""
+    if name == "native":
+        return _native_where_possible()
+    return _engine(name) if _lacking(name) == "" else None
+
+
+@functools.cache
+def _native_where_possible() -> Optional[Engine]:
+    try:
+        return _native()
+    except (BackendUnavailable, ParamInvalid) as error:
+        logger.info("the native engine is not used, which computes networks of 8 bits fastest: %s", error)
+        return None
+
+
+@functools.cache
+def _native() -> Engine:
+    from .with_native import Native
+
+    return Native()
 
 
 @functools.cache

@@ -15,7 +15,6 @@ from rknnlite_graph.graph import Graph, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered, Segment
 from rknnlite_graph.operators import operator_of
 
-from rknnlite import plugins
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
 
@@ -55,7 +54,7 @@ class Found:
 
 
 class Prover:
-    """See the module."""
+    """See the module. ``done`` are the indices of nodes that another engine has."""
 
     def __init__(
         self,
@@ -65,12 +64,15 @@ class Prover:
         taken: Collection[str],
         kernels: Kernels,
         precise: bool = True,
+        done: Collection[int] = (),
     ) -> None:
         self._engine, self._graph, self._label, self._kernels = engine, graph, label, kernels
         self._precise = precise
-        self._lowering = plugins.lowering(engine.lowering)
+        self._lowering = engine.lowering
         self.form: Form = engine.form if precise else engine.form.near
-        self._lowered = {node.index for node in graph.nodes if self._may_be(node, taken)}
+        self._lowered = {
+            node.index for node in graph.nodes if node.index not in done and self._may_be(node, taken)
+        }
         self._random = np.random.default_rng(20)
 
     def islands(self) -> Iterator[Found]:
