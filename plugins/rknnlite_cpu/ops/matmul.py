@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from rknnlite_graph.node_view import NodeView
 
 from ..kernels.parallel import matmul
-from ..registry import real_op
-from ..values import Array
+from ..registry import check_operands, op, real_kernel, real_op
+from ..values import Array, Kernel, centred_range, decode, encode
 from .norm import softmax
 
 __all__: list[str] = []
+
+_EXACT = 1 << 24
+"""Float32 sums of integers below it are the same in any order."""
 
 
 @real_op("MatMul", "Gemm")
@@ -27,7 +32,7 @@ def symmetric(view: NodeView, real: Array) -> Array:
     """B requantised without zero point, as the NPU needs what it uses in place of weights.
 
     The step is max(|min|, |max|) / 127 of the calibrated range (measured: makes products bit-identical), or what the
-    registers tell where the file has no ranges.
+    registers tell where the file has no ranges. Not where either operand is stored: there the weights have their zero point.
     """
     tensor = view.tensor(1)
     if tensor.quant is None or tensor.dtype.bits != 8:
@@ -38,14 +43,51 @@ def symmetric(view: NodeView, real: Array) -> Array:
     return np.clip(np.rint(real / step), -128, 127) * step if step > 0 else real
 
 
-@real_op("exMatMul", rank=4)
-def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
+@op("exMatMul")
+def ex_matmul(view: NodeView) -> Kernel:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
-    b = symmetric(view, b)
-    out = matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
+    check_operands(view, 2, rank=4)
+    stored = view.is_const(0) or view.is_const(1)
+    if stored and all(tensor.quant is not None for tensor in (*view.inputs[:2], view.outputs[0]) if tensor):
+        return _whole_product(view)
+
+    def product(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
+        return _with_third(view, _items(a, b if stored else symmetric(view, b)), c)
+
+    return real_kernel(view, product)
+
+
+def _items(a: Array, b: Array) -> Array:
+    return matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
+
+
+def _with_third(view: NodeView, out: Array, c: Array | None) -> Array:
     if c is None:
         return out
     return out * c if view.choice("c_type", "mul", "add") == "mul" else out + c
+
+
+def _whole_product(view: NodeView) -> Kernel:
+    """A product with stored weights, on integers: the same sums in any order."""
+    a, b, y = view.tensor(0), view.tensor(1), view.outputs[0]
+    assert a.quant is not None and b.quant is not None and y.quant is not None
+    fixed = [encode(view.constant(i), view.tensor(i)) if view.is_const(i) else None for i in range(2)]
+    most = [float(max(abs(limit) for limit in centred_range(tensor))) for tensor in (a, b)]
+    exact = np.float32 if prod(most) * a.shape[1] < _EXACT else np.float64
+    scale = np.float32(a.quant.scale * b.quant.scale / y.quant.scale)
+    third = view.constant(2) if view.is_const(2) else None
+    c, multiplies = view.tensor(2) if view.has(2) else None, view.choice("c_type", "mul", "add") == "mul"
+
+    def kernel(values: list[Array]) -> list[Array]:
+        live = iter(values)
+        one, two = (next(live) if value is None else value for value in fixed)
+        out = _items(one.astype(exact, copy=False), two.astype(exact, copy=False)).astype(np.float32) * scale
+        if c is not None:
+            real = decode(next(live), c) if third is None else third
+            out = out * real if multiplies else out + real * np.float32(1 / y.quant.scale)
+        return [np.clip(np.rint(out), *centred_range(y))]
+
+    return kernel
 
 
 @real_op("exSDPAttention", rank=4)

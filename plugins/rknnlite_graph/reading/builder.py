@@ -313,18 +313,9 @@ class _Builder:
         if node.op in RECURRENT_GATES:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
-            from .matmul_scales import attention_steps, product_steps  # few networks have such nodes
+            from .products import read_product  # few networks have such nodes
 
-            read = attention_steps if node.op == "exSDPAttention" else product_steps
-            operands = [self.tensors[i] for i in node.inputs]
-            steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])
-            node.attrs.update(steps)
-            if (
-                node.op == "exSDPAttention"
-                and self.tensors[node.outputs[0]].dtype is DType.INT8
-                and not steps
-            ):
-                node.doubts.append("its registers do not tell the steps of its scores; they are not rounded")
+            read_product(node, self.tensors, self.storage, self.family, self.program, regs)
 
     def _round_constants(self, node: Node) -> None:
         """Float constants of a layer on the CPU: where the file names their step, the vendor's simulator rounds them to

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
+from ..lowered_values import centred_range
 from ..registry import LoweredNode, lowers
 
 __all__: list[str] = []
+
+_EXACT = 1 << 24
+"""Float32 sums of integers below it are the same in any order."""
 
 
 @lowers("MatMul", "Gemm")
@@ -62,11 +68,46 @@ def _flat(node: LoweredNode, name: str, position: int, turned: bool = False) -> 
 @lowers("exMatMul")
 def ex_matmul(node: LoweredNode) -> None:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
-    product = node.emit("MatMul", _flat(node, node.real(0), 0, True), _flat(node, _symmetric(node), 1))
-    out = node.emit("Unsqueeze", product, node.ints(2))
-    if node.has(2):
-        out = node.emit("Mul" if node.attrs.get("c_type", "mul") == "mul" else "Add", out, node.real(2))
-    node.store(out)
+    stored = node.view.is_const(0) or node.view.is_const(1)
+    y = node.outputs[0]
+    if stored and y.quant is not None and all(node.view.tensor(i).quant is not None for i in range(2)):
+        _whole_product(node)
+        return
+    second = node.real(1) if stored else _symmetric(node)
+    node.store(_third(node, _items(node, node.real(0), second), 1.0))
+
+
+def _items(node: LoweredNode, a: str, b: str) -> str:
+    product = node.emit("MatMul", _flat(node, a, 0, True), _flat(node, b, 1))
+    return node.emit("Unsqueeze", product, node.ints(2))
+
+
+def _third(node: LoweredNode, out: str, unit: float) -> str:
+    """The third operand, if there is one; what is added is in units of the product."""
+    if not node.has(2):
+        return out
+    if node.attrs.get("c_type", "mul") == "mul":
+        return node.emit("Mul", out, node.real(2))
+    return node.emit("Add", out, _times(node, node.real(2), np.float32(unit)))
+
+
+def _whole_product(node: LoweredNode) -> None:
+    """A product with stored weights, on integers: exact sums, in double where float32 does not hold them."""
+    a, b, y, e = node.view.tensor(0), node.view.tensor(1), node.outputs[0], node.emitter
+    assert a.quant is not None and b.quant is not None and y.quant is not None
+    most = [max(abs(limit) for limit in centred_range(tensor)) for tensor in (a, b)]
+    names = []
+    for i, tensor in enumerate((a, b)):
+        assert tensor.quant is not None
+        whole = np.rint(node.view.constant(i) / np.float32(tensor.quant.scale)) if node.view.is_const(i) else None
+        names.append(node.centred(i) if whole is None else node.const(whole))
+    if prod(most) * a.shape[1] >= _EXACT:
+        names = [e.cast(name, np.float64) for name in names]
+        out = e.cast(_items(node, *names), np.float32)
+    else:
+        out = _items(node, *names)
+    out = _times(node, out, np.float32(a.quant.scale * b.quant.scale / y.quant.scale))
+    node.values.store_centred(y.index, _third(node, out, 1 / y.quant.scale))
 
 
 @lowers("exSDPAttention")
