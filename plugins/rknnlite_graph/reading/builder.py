@@ -23,12 +23,13 @@ from rknnlite.tensor import DType, QuantParams
 
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..operators import TABLE_FUNCTIONS, LeftOut, operator_of
+from ..shape_rules import check_shapes
 from . import weights
 from .attributes import LEFT_OUT, MINI_UNIONS, UNIONS, read_attributes, unread_attributes
 from .blob_locations import lent, parts_of
 from .convolutions import ConvReader
 from .fused_ops import fused_op
-from .graph_checks import check_constants, check_inputs, check_operands, check_shapes
+from .graph_checks import check_constants, check_inputs, check_operands
 from .inferred_attributes import SuppliedAttributes, axis_inside, inferred_attributes
 from .npu_families import family_of
 from .output_stages import StageReader
