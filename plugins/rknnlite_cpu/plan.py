@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Optional
 import numpy as np
 from rknnlite_graph.graph import Graph, Node
 from rknnlite_graph.node_view import NodeView
+from rknnlite_graph.shape_rules import check_shapes
 
 from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnError
@@ -152,6 +153,7 @@ class ExecutionPlan:
                 pass  # the operator leaves this node to the reference
         builder = builder_of(node.op)
         if builder is not None:
+            _check_shapes(view, self._model_name)
             prepare = partial(_prepared, builder, view.graph, node, self._model_name)
             return LateKernel(prepare, self._check) if node.index in self._late else prepare()
         if node.op in ops:
@@ -255,6 +257,14 @@ class ExecutionPlan:
 
 def _nothing() -> None:
     """Kernels are prepared when a plan is made."""
+
+
+def _check_shapes(view: NodeView, model_name: str) -> None:
+    """What a run would meet is told now, also of nodes whose kernels are prepared later."""
+    try:
+        check_shapes(view.node, view.inputs, view.outputs)
+    except RknnError as error:
+        raise type(error)(f"{model_name}: {error}") from None
 
 
 def _prepared(builder: Builder, graph: Graph, node: Node, model_name: str) -> Kernel:

@@ -61,6 +61,8 @@ def _real_node(node: Node, graph: Graph, tensors: list[Tensor]) -> Node:
 def _real_convolution(node: Node, fused: FusedOp, conv: ConvParams, stage: Stage, graph: Graph) -> Node:
     """Weights and bias in the units of what the output stage works on; see ``ops.requantise`` for the integer form."""
     x, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if conv.computed:
+        return _real_computed(node, fused, conv, stage, graph)
     steps = weight_steps(node, graph)
     if x.quant is None or conv.zero_point is None or steps is None:
         return node  # damaged: preparing the node says so
@@ -74,10 +76,22 @@ def _real_convolution(node: Node, fused: FusedOp, conv: ConvParams, stage: Stage
     return replace(node, conv=real, stage=_real_stage(fused, stage, y))
 
 
+def _real_computed(node: Node, fused: FusedOp, conv: ConvParams, stage: Stage, graph: Graph) -> Node:
+    """Both operands come as real values; the bias counts in steps of their products."""
+    x, w = (graph.tensors[i].quant for i in node.inputs[:2])
+    if x is None or w is None:
+        return node  # damaged, see above
+    bias = None if conv.bias is None else conv.bias * (x.scale * w.scale)
+    real = replace(conv, quantised=False, bias=bias, zero_point=None, multiplier=None)
+    return replace(node, conv=real, stage=_real_stage(fused, stage, graph.tensors[node.outputs[0]]))
+
+
 def weight_steps(node: Node, graph: Graph) -> Optional[Array]:
     """Real value of one step of the stored weights per output channel; None where a node has no such weights."""
     conv, stage, fused = node.conv, node.stage, node.fused
     if conv is None or stage is None or fused is None or not conv.quantised or conv.multiplier is None:
+        return None
+    if conv.computed:
         return None
     x, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if x.quant is None:

@@ -189,6 +189,9 @@ class ConvParams:
     forward kernel, already flipped. int8: ``weight - zero_point[oc]`` are the centred integer weights, ``bias``
     holds the input zero point folded in, ``multiplier`` (M before Stage.scale) is per channel.
     ``slope`` is the real factor of the negative part (PRelu), [OC] or, where it differs by position, [OC, OH, OW].
+
+    ``computed`` weights (cross correlation: one picture is the kernel for another) are the second operand of the node, in
+    ONNX order and not flipped, centred like any value; ``weight`` raises ValueError, and ``bias`` holds the bias alone.
     """
 
     weight: Callable[[], NDArray[Any]]
@@ -203,6 +206,7 @@ class ConvParams:
     zero_point: Optional[NDArray[np.float32]] = None
     multiplier: Optional[NDArray[np.float64]] = None
     slope: Optional[NDArray[np.float32]] = None
+    computed: bool = False
 
 
 @dataclass

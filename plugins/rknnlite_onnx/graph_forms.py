@@ -49,7 +49,7 @@ def _half_tensor(tensor: Tensor) -> Tensor:
 
 
 def _half_node(node: Node) -> Node:
-    if node.conv is None or node.conv.quantised:
+    if node.conv is None or node.conv.quantised or node.conv.computed:
         return node
     return replace(node, conv=replace(node.conv, weight=_rounded(node.conv.weight)))
 
@@ -89,11 +89,13 @@ def batched(graph: Graph, count: int) -> Graph:
 
 def _mixes_items(graph: Graph, node: Node) -> bool:
     """Whether the first axis is more to a node than one item behind the other."""
-    if node.recurrent is not None:
+    if node.recurrent is not None or (node.conv is not None and node.conv.computed):
         return True
     if node.op == "Transpose":
         return bool((node.attrs.get("perm") or [1])[0] != 0)
     view = NodeView(graph, node)
+    if node.op == "exMatMul" and any(view.is_const(i) and view.tensor(i).shape[0] > 1 for i in range(2)):
+        return True
     rank = len(view.tensor(0).shape) if view.has(0) else 0
     axes = view.ints(1, "axes") if node.op.startswith("Reduce") else [node.attrs.get("axis", 1)]
     return axes is None or any(axis in (0, -rank) for axis in axes)

@@ -165,5 +165,5 @@ def _weights(source: Path, made: Path) -> tuple[int, Optional[int]]:
 
 def _weight_bytes(path: Path) -> Counter[tuple[Any, ...]]:
     convs = [node.conv for node in read_graph(ModelFile(path).model).nodes if node.conv is not None]
-    weights = [conv.weight() for conv in convs]
+    weights = [conv.weight() for conv in convs if not conv.computed]
     return Counter((weight.shape, weight.dtype.str, weight.tobytes()) for weight in weights)

@@ -51,7 +51,7 @@ def _attribute(value: Any) -> Any:
 
 def _weights(part: Any) -> dict[str, Any]:
     """Arrays among decoded parameters."""
-    if part is None:
+    if part is None or getattr(part, "computed", False):
         return {}
     found = {}
     for name in ("weight", "bias", "w", "r", "w_bias", "r_bias"):

@@ -23,9 +23,10 @@ from rknnlite_graph.operators import (
     convolution_types,
     operator_of,
 )
+from rknnlite_graph import shape_rules
 from rknnlite_graph.reading import graph_checks, unverified_facts
 from rknnlite_graph.reading.attributes import LEFT_OUT
-from rknnlite_graph.reading.graph_checks import check_shapes
+from rknnlite_graph.shape_rules import check_shapes
 from rknnlite_graph.rknn1 import graph as rknn1
 
 from rknnlite.errors import ModelInvalid
@@ -96,7 +97,7 @@ def test_a_name_has_one_row() -> None:
 
 def test_those_who_name_single_operators_name_known_ones() -> None:
     lists = {
-        "functions": FUNCTIONS, "rules": graph_checks._RULES, "joins": graph_checks._JOINS, "gates": RECURRENT_GATES,
+        "functions": FUNCTIONS, "rules": shape_rules._RULES, "joins": graph_checks._JOINS, "gates": RECURRENT_GATES,
         "read by place": prover._CHECKED, "attributes left out": LEFT_OUT,
     }  # fmt: skip
     assert not {(what, name) for what, names in lists.items() for name in names if name not in NAMES}

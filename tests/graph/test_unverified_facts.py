@@ -295,6 +295,6 @@ def test_missing_numbers_of_a_table_are_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_scores_that_are_not_rounded_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rknnlite_graph.reading.matmul_scales.attention_steps", lambda *_: {})
+    monkeypatch.setattr("rknnlite_graph.reading.products.attention_steps", lambda *_: {})
     facts = [guess.fact for guess in read_graph(ModelFile(genuine("attention.rk3588.i8")).model).guesses]
     assert facts == ["its registers do not tell the steps of its scores; they are not rounded"]

@@ -6,7 +6,7 @@ from math import prod
 from typing import Optional
 
 import numpy as np
-from rknnlite_graph.graph import ConvParams, Tensor
+from rknnlite_graph.graph import ConvParams, FusedOp, Stage, Tensor
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import convolution_types
 
@@ -43,6 +43,8 @@ def build(view: NodeView) -> Kernel:
     if fused is None or conv is None or params is None:
         raise view.fail("it has no decoded parameters")
     y = view.outputs[0]
+    if conv.computed:
+        return _with_computed_weights(view, fused, conv, params)
     extra = view.tensor(1) if view.has(1) else None
     if conv.quantised and y.quant is None and not y.dtype.is_float:
         raise view.fail(f"quantised convolution with a {y.dtype.short} output")
@@ -60,6 +62,31 @@ def build(view: NodeView) -> Kernel:
         return lambda values: [finish(accumulate(values[0]), other).reshape(shape)]
     second = min(1, len(view.live) - 1)  # the same tensor twice comes once
     return lambda values: [finish(accumulate(values[0]), _like_accumulator(values[second], y)).reshape(shape)]
+
+
+def _with_computed_weights(view: NodeView, fused: FusedOp, conv: ConvParams, params: Stage) -> Kernel:
+    """The weights are the second operand; how to add exactly is chosen anew for each of them."""
+    (x, w), y, (channels, inputs, kh, kw) = (view.tensor(i) for i in range(2)), view.outputs[0], conv.weight_shape
+    swapped = conv.transposed and not conv.depthwise
+    if (w.shape != ((inputs, channels) if swapped else (channels, inputs)) + (kh, kw)) or y.shape[1] != channels:
+        raise view.fail(f"weights {w.name} {list(w.shape)} for {channels} results of {inputs} channels each")
+    if conv.quantised and None in (x.quant, w.quant, y.quant):
+        raise view.fail("quantised weights on values that are not quantised")
+    if x.shape[1] != (channels if conv.depthwise else inputs):
+        raise view.fail(f"{x.shape[1]} channels in {x.name}, the weights are for {inputs}")
+    bounds = tuple(float(v) for v in centred_range(x)) if conv.quantised else (0.0, 0.0)
+    bias = np.zeros(channels, np.float64) if conv.bias is None else conv.bias.astype(np.float64)
+    shape, spec = y.shape, _spec(view, conv)
+    finish = finisher(output_stage(view, fused, conv, params), bias_column(bias), (*shape[:2], prod(shape[2:])))
+
+    def kernel(values: list[Array]) -> list[Array]:
+        weight = values[-1]  # the same tensor twice comes once
+        weight = weight.transpose(1, 0, 2, 3) if swapped else weight
+        weight = np.ascontiguousarray(weight[:, :, ::-1, ::-1] if conv.transposed else weight)
+        run = accumulator(weight, spec, conv.depthwise, conv.transposed, bounds, shape[0])
+        return [finish(run(values[0]), None).reshape(shape)]
+
+    return kernel
 
 
 def _like_accumulator(operand: Array, y: Tensor) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 
 import numpy as np
 from rknnlite_graph.byte_tables import exponentials, is_small
@@ -11,12 +12,13 @@ from rknnlite_graph.node_view import NodeView
 
 from ..kernels.parallel import matmul
 from ..registry import centred_kernel, check_operands, op, real_kernel
-from ..values import Array, Kernel
+from ..values import Array, Kernel, centred_range, decode, encode
 from .norm import softmax, softmax_of_bytes
 
 __all__: list[str] = []
 
 _EXACT, _LARGEST = 1 << 24, 255
+"""Float32 sums of integers below the first are the same in any order; what 8 bits are at most less their zero point."""
 
 
 def _exactly(a: Array, b: Array) -> Array:
@@ -56,10 +58,11 @@ def symmetric_step(view: NodeView) -> np.float32 | None:
     """The step in which B is requantised without zero point, as the NPU needs what it uses in place of weights.
 
     The step is max(|min|, |max|) / 127 of the calibrated range (measured: makes products bit-identical), or what the
-    registers tell where the file has no ranges. None: it stays as it is.
+    registers tell where the file has no ranges. None: it stays as it is, as where either operand is stored: there the weights have
+    their zero point.
     """
     tensor = view.tensor(1)
-    if tensor.quant is None or tensor.dtype.bits != 8:
+    if view.is_const(0) or view.is_const(1) or tensor.quant is None or tensor.dtype.bits != 8:
         return None
     step = np.float32(view.attrs.get("b_step", 0))
     if tensor.value_range is not None:
@@ -71,6 +74,10 @@ def symmetric_step(view: NodeView) -> np.float32 | None:
 def ex_matmul(view: NodeView) -> Kernel:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
     check_operands(view, 2, 4)
+    if view.is_const(0) or view.is_const(1):
+        if all(tensor.quant is not None for tensor in (view.tensor(0), view.tensor(1), view.outputs[0])):
+            return _whole_product(view)
+        return real_kernel(view, _ex_matmul)
     if not (is_small(view.tensor(0)) and is_small(view.tensor(1))):
         return real_kernel(view, _ex_matmul)
     step_a, step_b, again = _step(view, 0), _step(view, 1), symmetric_step(view)
@@ -79,7 +86,7 @@ def ex_matmul(view: NodeView) -> Kernel:
     def run(_: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
         if again is not None:
             b = np.clip(np.rint(b * np.float32(step_b) / again), -128, 127)
-        return _joined(view, _exactly(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None] * unit, c)
+        return _with_third(view, _items(a, b) * unit, c)
 
     return centred_kernel(view, run, 2)
 
@@ -87,13 +94,43 @@ def ex_matmul(view: NodeView) -> Kernel:
 def _ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
     step = symmetric_step(view)
     b = b if step is None else np.clip(np.rint(b / step), -128, 127) * step
-    return _joined(view, matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None], c)
+    return _with_third(view, _items(a, b, matmul), c)
 
 
-def _joined(view: NodeView, out: Array, c: Array | None) -> Array:
+def _items(a: Array, b: Array, times: Callable[[Array, Array], Array] = _exactly) -> Array:
+    return times(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
+
+
+def _with_third(view: NodeView, out: Array, c: Array | None) -> Array:
     if c is None:
         return out
     return out * c if view.choice("c_type", "mul", "add") == "mul" else out + c
+
+
+def _whole_product(view: NodeView) -> Kernel:
+    """A product with stored weights, on integers: the same sums in any order."""
+    a, b, y = view.tensor(0), view.tensor(1), view.outputs[0]
+    assert a.quant is not None and b.quant is not None and y.quant is not None
+    fixed = [encode(view.constant(i), view.tensor(i)) if view.is_const(i) else None for i in range(2)]
+    most = [float(max(abs(limit) for limit in centred_range(tensor))) for tensor in (a, b)]
+    exact = np.float32 if prod(most) * a.shape[1] < _EXACT else np.float64
+    scale = np.float32(a.quant.scale * b.quant.scale / y.quant.scale)
+    third = view.constant(2) if view.is_const(2) else None
+    c, multiplies = view.tensor(2) if view.has(2) else None, view.choice("c_type", "mul", "add") == "mul"
+
+    def kernel(values: list[Array]) -> list[Array]:
+        live = iter(values)
+        one, two = (next(live) if value is None else value for value in fixed)
+        out = (
+            _items(one.astype(exact, copy=False), two.astype(exact, copy=False), matmul).astype(np.float32)
+            * scale
+        )
+        if c is not None:
+            real = decode(next(live), c) if third is None else third
+            out = out * real if multiplies else out + real * np.float32(1 / y.quant.scale)
+        return [np.clip(np.rint(out), *centred_range(y))]
+
+    return kernel
 
 
 @op("exSDPAttention")

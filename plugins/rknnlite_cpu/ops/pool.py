@@ -25,8 +25,9 @@ def _spec(view: NodeView) -> ConvSpec:
     strides = view.attrs.get("strides") or [1, 1]
     dilations = view.attrs.get("dilations") or [1, 1]
     pads = view.attrs.get("pads") or [0, 0, 0, 0]
-    numbers = [*kernel, *strides, *dilations, *pads]
-    if len(numbers) < 8 or not all(isinstance(n, int) and 0 <= n <= 4096 for n in numbers):
+    sizes = [*kernel, *strides, *dilations]
+    numbers = [*sizes, *pads]
+    if len(numbers) < 8 or not all(isinstance(n, int) and 0 <= n <= 4096 for n in numbers) or min(sizes) < 1:
         raise view.fail(f"kernel {kernel}, strides {strides}, pads {pads} are out of range")
     spec = ConvSpec(
         kernel=(kernel[0], kernel[1]),

@@ -23,12 +23,13 @@ from rknnlite.tensor import DType, QuantParams
 
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..operators import TABLE_FUNCTIONS, LeftOut, operator_of
+from ..shape_rules import check_shapes
 from . import weights
 from .attributes import LEFT_OUT, MINI_UNIONS, UNIONS, read_attributes, unread_attributes
 from .blob_locations import lent, parts_of
 from .convolutions import ConvReader
 from .fused_ops import fused_op
-from .graph_checks import check_constants, check_inputs, check_operands, check_shapes
+from .graph_checks import check_constants, check_inputs, check_operands
 from .inferred_attributes import SuppliedAttributes, axis_inside, inferred_attributes
 from .npu_families import family_of
 from .output_stages import StageReader
@@ -313,18 +314,9 @@ class _Builder:
         if node.op in RECURRENT_GATES:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
-            from .matmul_scales import attention_steps, product_steps  # few networks have such nodes
+            from .products import read_product  # few networks have such nodes
 
-            read = attention_steps if node.op == "exSDPAttention" else product_steps
-            operands = [self.tensors[i] for i in node.inputs]
-            steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])
-            node.attrs.update(steps)
-            if (
-                node.op == "exSDPAttention"
-                and self.tensors[node.outputs[0]].dtype is DType.INT8
-                and not steps
-            ):
-                node.doubts.append("its registers do not tell the steps of its scores; they are not rounded")
+            read_product(node, self.tensors, self.storage, self.family, self.program, regs)
 
     def _round_constants(self, node: Node) -> None:
         """Float constants of a layer on the CPU: where the file names their step, the vendor's simulator rounds them to

@@ -61,6 +61,9 @@ class ConvReader:
     def read(self, node: Node, fused: FusedOp, regs: Registers) -> None:
         """Decode a node of the NPU: fills ``node.conv``, leaves only run-time operands in ``node.inputs``."""
         x, w, y, rest = self._operands(node)
+        if w.role is not TensorRole.CONST:
+            self._read_computed(node, fused, x, w, y, rest, regs)
+            return
         extra = [rest.pop()] if fused.join and rest else []
         slope = self._tensors[rest.pop()] if fused.applies(Activation.PRELU) and rest else None
         transposed = fused.accumulator is Accumulator.CONV_TRANSPOSE
@@ -81,9 +84,44 @@ class ConvReader:
             return
         node.conv = conv
 
+    def _read_computed(
+        self, node: Node, fused: FusedOp, x: Tensor, w: Tensor, y: Tensor, rest: list[int], regs: Registers
+    ) -> None:
+        """Decode a convolution whose weights are computed: a common zero point, the bias alone in the bias blob."""
+        if fused.join or fused.applies(Activation.PRELU) or w.dtype is not x.dtype or len(rest) > 1:
+            raise ModelUnsupported(
+                f"node {node.label()}: weights {w.name} ({w.dtype.short}) that are computed, beside {x.dtype.short} data "
+                "and further operands, are not supported; put an operator (Identity) between the layer and what follows"
+            )
+        transposed = fused.accumulator is Accumulator.CONV_TRANSPOSE
+        shape = (w.shape[1], w.shape[0]) if transposed else (w.shape[0], w.shape[1])
+        depthwise = w.shape[1] == 1 and w.shape[0] == x.shape[1] == y.shape[1] and x.shape[1] > 1
+        if not depthwise and shape != (y.shape[1], x.shape[1]):
+            raise ModelInvalid(
+                f"node {node.label()}: computed weights {w.name} {list(w.shape)} do not fit {x.shape[1]} input and "
+                f"{y.shape[1]} output channels"
+            )
+        channels, inputs = (y.shape[1], 1) if depthwise else shape
+        use = data_use(self._family, regs)
+        conv = self._geometry_of(regs, node, (channels, inputs, w.shape[2], w.shape[3]), transposed)
+        conv.weight, conv.computed = partial(_not_stored, node.label()), True
+        conv.quantised, conv.depthwise = x.dtype in INTEGERS, depthwise
+        bias = rest[0] if rest else None
+        if conv.quantised:
+            if w.quant is None or use.zero_point or use.multiplier:
+                raise ModelInvalid(f"node {node.label()}: its computed weights {w.name} have no common steps")
+            zeros = np.full(channels, w.quant.zero_point, np.float32)
+            self._integer_operands(conv, node, bias, use, zeros)
+        else:
+            self._float_bias(conv, node, bias)
+        check_convolution(node, conv, y, self._family, regs)
+        node.conv, node.inputs = conv, [x.index, w.index]
+
     def read_plain(self, node: Node, fused: FusedOp) -> None:
         """Decode a convolution that runs on the CPU: weights and bias in ONNX order, real values."""
         x, w, y, rest = self._operands(node)
+        if w.role is not TensorRole.CONST:
+            raise ModelUnsupported(f"node {node.label()}: a CPU layer with computed weights is not supported")
         if not fused.plain:
             raise ModelUnsupported(f"node {node.label()}: a CPU layer of this kind is not supported")
         transposed = fused.accumulator is Accumulator.CONV_TRANSPOSE
@@ -137,7 +175,7 @@ class ConvReader:
             raise ModelInvalid(f"node {node.label()} has {len(operands)} operands, a convolution needs two")
         x, w = (self._tensors[i] for i in operands[:2])
         y = self._tensors[node.outputs[0]]
-        if len(x.shape) != 4 or len(y.shape) != 4 or len(w.shape) != 4 or w.role is not TensorRole.CONST:
+        if len(x.shape) != 4 or len(y.shape) != 4 or len(w.shape) != 4:
             raise ModelInvalid(
                 f"node {node.label()}: input {list(x.shape)}, weight {list(w.shape)}, output {list(y.shape)} "
                 "are no convolution"
@@ -154,25 +192,12 @@ class ConvReader:
         transposed: bool,
         regs: Registers,
     ) -> ConvParams:
-        places = self._family.places
         self._weights.check_form(x, w, y.shape[1])
         depthwise, shape = _weight_shape(w.shape, x.shape[1], y.shape[1], transposed, node)
         use = data_use(self._family, regs)
-        strides, dilations, pads = places.geometry(regs) or _geometry(node)
-        if transposed:
-            strides, pads = places.deconv_geometry(regs, (shape[2], shape[3]))
-            dilations = places.spread(regs)
         weight = self._weights.read(node, x, w, shape, depthwise, use.multiplier)
-        conv = ConvParams(
-            weight=weight.load,
-            weight_shape=shape,
-            quantised=x.dtype in INTEGERS,
-            depthwise=depthwise,
-            transposed=transposed,
-            strides=strides,
-            dilations=dilations,
-            pads=pads,
-        )
+        conv = self._geometry_of(regs, node, shape, transposed)
+        conv.weight, conv.quantised, conv.depthwise = weight.load, x.dtype in INTEGERS, depthwise
         if conv.quantised:
             self._integer_operands(conv, node, bias, use, weight.zero_point)
             limits = self._family.places.int_limits
@@ -184,6 +209,16 @@ class ConvReader:
         else:
             self._scaled_bias(conv, node, bias, weight)
         return conv
+
+    def _geometry_of(self, regs: Registers, node: Node, shape: Shape, transposed: bool) -> ConvParams:
+        """Strides, dilations and pads, from the registers where they have them; weights are to be filled in."""
+        places = self._family.places
+        strides, dilations, pads = places.geometry(regs) or _geometry(node)
+        if transposed:
+            strides, pads = places.deconv_geometry(regs, (shape[2], shape[3]))
+            dilations = places.spread(regs)
+        missing = partial(_not_stored, node.label())
+        return ConvParams(missing, shape, False, False, transposed, strides, dilations, pads)
 
     # -- bias, multipliers, slopes ------------------------------------------------------------------------
 
@@ -288,6 +323,10 @@ def _spread_slopes(values: NDArray[np.float32], shape: tuple[int, ...], node: No
             f"node {node.label()}: slopes of shape {list(values.shape)} for a result of shape {list(shape)}"
         ) from None
     return np.ascontiguousarray(full if max(values.shape[-2:]) > 1 else full[:, 0, 0])
+
+
+def _not_stored(label: str) -> NDArray[Any]:
+    raise ValueError(f"the weights of node {label} are computed when it runs")
 
 
 def _scaled(load: Loader, scale: NDArray[np.float32]) -> NDArray[Any]:

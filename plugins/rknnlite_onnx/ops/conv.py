@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Optional
 
 import numpy as np
@@ -26,6 +27,8 @@ __all__ = ["Geometry"]
 Array = NDArray[Any]
 _EXACT = 1 << 24
 _BYTE = 256
+_MOST_PARTS = 32
+"""Of a sum that is put together in double."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ def convolution(node: LoweredNode) -> None:
     x = node.view.tensor(0)
     if len(x.shape) != 4 or (conv.transposed and min(conv.pads) < 0):
         raise node.refuse(f"a convolution of {list(x.shape)} with padding {list(conv.pads)}")
+    if conv.computed:
+        write_stage(node, fused, conv, stage, Sums(_computed_sum(node, conv)))
+        return
     if not conv.quantised:
         write_stage(node, fused, conv, stage, Sums(_float_sum(node, conv)))
         return
@@ -122,6 +128,42 @@ def _float_sum(node: LoweredNode, conv: ConvParams) -> str:
             names.append(node.const(conv.bias))
         return node.emit(_kind(conv), *names, **geometry.attrs)
     return _conv(node, conv, node.real(0), weight, conv.bias)
+
+
+def _computed_sum(node: LoweredNode, conv: ConvParams) -> str:
+    """The second operand as weights; integers are added in as many parts as float32 takes to hold every sum."""
+    x, w = node.view.tensor(0), node.view.tensor(1)
+    bias = np.zeros(conv.weight_shape[0]) if conv.bias is None else conv.bias.astype(np.float64)
+    if not conv.quantised:
+        return _convolved(node, conv, (node.real(0), node.real(1)), bias)
+    if x.quant is None or w.quant is None or x.dtype is DType.INT16:
+        raise node.refuse("computed weights of 16 bits")
+    taps, channels = prod(w.shape[2:]), 1 if conv.depthwise else conv.weight_shape[1]
+    largest = taps * prod(max(abs(limit) for limit in centred_range(tensor)) for tensor in (x, w))
+    most = min(channels, int((_EXACT - 1 - np.abs(bias).max(initial=0)) // largest))
+    if most < 1 or -(-channels // most) > _MOST_PARTS:
+        raise node.refuse(f"sums of {channels * largest:.0f} of computed weights")
+    data, weight = node.centred(0), node.centred(1)
+    if most == channels:
+        return _convolved(node, conv, (data, weight), bias)
+    sums = []
+    for start in range(0, channels, most):
+        ends = node.ints(start), node.ints(min(start + most, channels))
+        axes = node.ints(1), node.ints(0 if conv.transposed else 1)
+        cut = (node.emit("Slice", data, *ends, axes[0]), node.emit("Slice", weight, *ends, axes[1]))
+        sums.append(_convolved(node, conv, cut, np.zeros(1)))
+    return _added(node, sums, bias)
+
+
+def _convolved(node: LoweredNode, conv: ConvParams, names: tuple[str, str], bias: Array) -> str:
+    """A convolution of values with values; transposed ones are written as such, with weights as they are."""
+    weights = node.view.tensor(1).shape
+    like = np.broadcast_to(np.float32(0), weights if not conv.transposed or conv.depthwise else (weights[1], weights[0], *weights[2:]))
+    geometry = Geometry.of(node, conv, like)
+    operands = [_cropped(node, names[0], geometry), names[1]]
+    if bias.any():
+        operands.append(node.const(bias))
+    return node.emit(_kind(conv), *operands, **geometry.attrs)
 
 
 def _stored_weights(node: LoweredNode, conv: ConvParams) -> Optional[str]:

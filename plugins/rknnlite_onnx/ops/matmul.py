@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Optional
 
 import numpy as np
 from rknnlite_graph.byte_tables import exponentials
 
+from ..lowered_values import centred_range
 from ..registry import LoweredNode, lowers
 from .norm import softmax_of_bytes
 
 __all__: list[str] = []
 
 _EXACT, _LARGEST = 1 << 24, 255
+"""Float32 sums of integers below the first are the same in any order; what 8 bits are at most less their zero point."""
 
 
 def _whole_operands(node: LoweredNode) -> bool:
@@ -38,7 +41,9 @@ def plain_product(node: LoweredNode) -> None:
         node.store(node.emit("MatMul", *(node.emitter.cast(node.native(i), wide) for i in (0, 1))))
         return
     whole, gemm = _whole_operands(node), node.view.node.op == "Gemm"
-    turned = [gemm and bool(node.parameters[flag]) for flag in ("transA", "transB")] if gemm else [False, False]
+    turned = (
+        [gemm and bool(node.parameters[flag]) for flag in ("transA", "transB")] if gemm else [False, False]
+    )
     factors = [
         node.emit("Transpose", name, perm=[1, 0]) if turn else name
         for name, turn in zip(((node.whole if whole else node.real)(i) for i in (0, 1)), turned)
@@ -95,7 +100,12 @@ def _flat(node: LoweredNode, name: str, position: int, turned: bool = False) -> 
 @lowers("exMatMul", precise=True)
 def ex_matmul(node: LoweredNode) -> None:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
-    whole, step, b = _whole_operands(node), _symmetric_step(node), node.real(1)
+    stored = node.view.is_const(0) or node.view.is_const(1)
+    y = node.outputs[0]
+    if stored and y.quant is not None and all(node.view.tensor(i).quant is not None for i in range(2)):
+        _whole_product(node)
+        return
+    whole, step, b = _whole_operands(node), None if stored else _symmetric_step(node), node.real(1)
     if whole:
         b = node.whole(1) if step is None else _in_steps(node, b, step, (-128, 127))
         factors = _flat(node, node.whole(0), 0, True), _flat(node, b, 1)
@@ -105,10 +115,36 @@ def ex_matmul(node: LoweredNode) -> None:
     else:
         b = b if step is None else _through_steps(node, b, step, (-128, 127))
         product = node.emit("MatMul", _flat(node, node.real(0), 0, True), _flat(node, b, 1))
-    out = node.emit("Unsqueeze", product, node.ints(2))
-    if node.has(2):
-        out = node.emit("Mul" if node.attrs.get("c_type", "mul") == "mul" else "Add", out, node.real(2))
-    node.store(out)
+    node.store(_third(node, node.emit("Unsqueeze", product, node.ints(2)), 1.0))
+
+
+def _third(node: LoweredNode, out: str, unit: float) -> str:
+    """The third operand, if there is one; what is added is in units of the product."""
+    if not node.has(2):
+        return out
+    if node.attrs.get("c_type", "mul") == "mul":
+        return node.emit("Mul", out, node.real(2))
+    return node.emit("Add", out, _times(node, node.real(2), np.float32(unit)))
+
+
+def _whole_product(node: LoweredNode) -> None:
+    """A product with stored weights, on integers: exact sums, in double where float32 does not hold them."""
+    a, b, y, e = node.view.tensor(0), node.view.tensor(1), node.outputs[0], node.emitter
+    assert a.quant is not None and b.quant is not None and y.quant is not None
+    most = [max(abs(limit) for limit in centred_range(tensor)) for tensor in (a, b)]
+    names = []
+    for i, tensor in enumerate((a, b)):
+        assert tensor.quant is not None
+        whole = (
+            np.rint(node.view.constant(i) / np.float32(tensor.quant.scale)) if node.view.is_const(i) else None
+        )
+        names.append(node.centred(i) if whole is None else node.const(whole))
+    wide = prod(most) * a.shape[1] >= _EXACT
+    one, two = (e.cast(name, np.float64) if wide else name for name in names)
+    out = node.emit("MatMul", _flat(node, one, 0, True), _flat(node, two, 1))
+    out = node.emit("Unsqueeze", e.cast(out, np.float32) if wide else out, node.ints(2))
+    out = _times(node, out, np.float32(a.quant.scale * b.quant.scale / y.quant.scale))
+    node.values.store_centred(y.index, _third(node, out, 1 / y.quant.scale))
 
 
 @lowers("exSDPAttention", precise=True)

@@ -171,7 +171,7 @@ def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: S
         value = e.node("Clip", value, e.constant(first[0]), e.constant(first[1]))
     elif fused.before in _SLOPED and slope is not None:
         value = leaky(node.emitter, value, slope)
-    if node.has(1):
+    if fused.join is not None and node.has(1):
         if fused.join is Join.MUL:
             value = e.node("Mul", value, _plain_operand(node, acc))
         else:
@@ -283,7 +283,7 @@ def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Sta
     name = _limited(node, name, fused.before, stage)
     if fused.before in _SLOPED and slope is not None:
         name = rounded(sloped(node.emitter, name, slope[0], node.exact))
-    if node.has(1):
+    if fused.join is not None and node.has(1):
         other = _operand(node, np.float32(_operand_scale(node)), Sums(name))
         name = e.node("Mul" if fused.join is Join.MUL else "Add", name, other)
     name = _limited(node, name, fused.after, stage)
