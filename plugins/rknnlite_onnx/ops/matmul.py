@@ -7,6 +7,7 @@ from typing import Optional
 
 import numpy as np
 from rknnlite_graph.byte_tables import exponentials
+from rknnlite_graph.lowering import Form
 
 from ..lowered_values import centred_range
 from ..registry import LoweredNode, lowers
@@ -68,7 +69,7 @@ def _times(node: LoweredNode, name: str, factor: float) -> str:
 
 def _symmetric_step(node: LoweredNode) -> Optional[np.float32]:
     """The step of B requantised without zero point, as the NPU needs what it uses in place of weights; see the CPU reference."""
-    tensor = node.view.tensor(1)
+    tensor = node.stepped(node.view.tensor(1))
     if tensor.quant is None or tensor.dtype.bits != 8:
         return None
     step = np.float32(node.attrs.get("b_step", 0))
@@ -84,7 +85,10 @@ def _in_steps(node: LoweredNode, real: str, step: float, limits: tuple[float, fl
 
 
 def _through_steps(node: LoweredNode, real: str, step: float, limits: tuple[float, float]) -> str:
-    """Rounded to steps within limits, and back."""
+    """Rounded to steps within limits of 8 bits, and back."""
+    if node.form is Form.QDQ:
+        unit, zero = node.const(step), node.const(-128 - limits[0], np.int8)
+        return node.emit("DequantizeLinear", node.emit("QuantizeLinear", real, unit, zero), unit, zero)
     return node.emit("Mul", _in_steps(node, real, step, limits), node.const(step))
 
 
@@ -150,7 +154,7 @@ def _whole_product(node: LoweredNode) -> None:
 @lowers("exSDPAttention", precise=True)
 def attention(node: LoweredNode) -> None:
     """[heads, d, 1, tokens] each -> softmax(scale * q^T k + mask^T) v in the same layout."""
-    steps = node.attrs
+    steps = node.stepped_attrs
     stored = "score_step" in steps and "weight_step" in steps
     if node.exact and stored and all(node.small(i) for i in range(3)):
         _attention_of_bytes(node)
@@ -164,7 +168,11 @@ def attention(node: LoweredNode) -> None:
     if "score_step" in steps:
         zero = steps["score_zero_point"]
         scores = _through_steps(node, scores, steps["score_step"], (-128 - zero, 127 - zero))
-    elif "score_step" not in steps and node.has(3) and (params := node.view.tensor(3).quant) is not None:
+    elif (
+        "score_step" not in steps
+        and node.has(3)
+        and (params := node.stepped(node.view.tensor(3)).quant) is not None
+    ):
         unit = node.const(params.scale)
         scores = node.emit("Mul", node.emit("Round", node.emit("Div", scores, unit)), unit)
     weights = node.emit("Softmax", scores, axis=-1)
