@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import nets_convolution
-import nets_correlation
 import nets_detection
 import nets_interface
 import nets_operators
@@ -58,7 +57,6 @@ def _collect() -> dict[str, Case]:
     found: dict[str, Case] = {}
     for module in (
         nets_convolution,
-        nets_correlation,
         nets_operators,
         nets_interface,
         nets_whole,

@@ -13,7 +13,7 @@ from ..graph import Tensor
 
 __all__ = ["give_items", "recurrent_shapes", "split_shapes"]
 
-_BLOCKS = (8, 16, 32, 64)
+_BLOCKS = (4, 8, 16, 32, 64)
 """Channels that lie together."""
 
 Shape = tuple[int, ...]
