@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 from rknnlite.errors import ModelInvalid
 
-from .graph import Node, Tensor, TensorRole
+from .graph import RECURRENT_GATES, Node, Tensor, TensorRole
 from .operators import Shape, convolution_types, operator_of
 
 __all__ = ["check_shapes"]
@@ -41,8 +41,8 @@ def check_shapes(node: Node, operands: Operands, results: Sequence[Tensor]) -> N
     rule = _RULES.get(node.op) or _RULES_OF_SHAPES.get(shape)
     try:
         fits = rule is None or rule(node, x, operands, y)
-        if node.op == "Split":
-            fits = _parted(node, x, results)
+        more = _RULES_OF_RESULTS.get(node.op)
+        fits = fits and (more is None or more(node, x, results))
     except (IndexError, ValueError, ZeroDivisionError, TypeError):
         fits = False
     if not fits:
@@ -261,6 +261,10 @@ def _attended(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     return fits and prod((*_joint(scores[:1], v.shape[:1]), v.shape[1], scores[1])) == prod(y.shape)
 
 
+def _stretched(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    return _joint(x.shape, y.shape) == y.shape
+
+
 def _largest(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     axis = int(node.attrs.get("axis", -1)) % len(x.shape)
     others = [(*shape[:axis], *shape[axis + 1 :]) for shape in (x.shape, y.shape)]
@@ -301,6 +305,19 @@ def _parted(node: Node, x: Tensor, results: Sequence[Tensor]) -> bool:
     sizes = [tensor.shape[axis] for tensor in results]
     others = {(*tensor.shape[:axis], *tensor.shape[axis + 1 :]) for tensor in (x, *results)}
     return len(others) == 1 and sum(sizes) == x.shape[axis]
+
+
+def _with_places(node: Node, x: Tensor, results: Sequence[Tensor]) -> bool:
+    """Where the values were, one place for each."""
+    return all(prod(tensor.shape) == prod(results[0].shape) for tensor in results)
+
+
+def _with_states(node: Node, x: Tensor, results: Sequence[Tensor]) -> bool:
+    """The last states, H for each direction and item of the batch."""
+    if node.recurrent is None:
+        return True
+    state = node.recurrent.directions * node.recurrent.hidden * prod(x.shape[1:-1])
+    return all(prod(tensor.shape) == state for tensor in results[1:])
 
 
 def _determined(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
@@ -357,6 +374,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("exNorm", "LayerNormalization"), _normalised),
     **dict.fromkeys(("exSoftmax13", "Softmax", "LogSoftmax", "Hardmax"), _along_axis),
     **dict.fromkeys(("RoiAlign", "MaxRoiPool"), _boxes),
+    "Expand": _stretched,
     "PRelu": _sloped,
     "GroupNormalization": _grouped,
     "exMatMul": _item_product,
@@ -370,3 +388,9 @@ _RULES: dict[str, Rule] = {
     "RNN": _plain_recurrent,
 }
 """Those of single operators."""
+_RULES_OF_RESULTS: dict[str, Callable[[Node, Tensor, Sequence[Tensor]], bool]] = {
+    "Split": _parted,
+    **dict.fromkeys(("TopK", "MaxPool"), _with_places),
+    **dict.fromkeys(RECURRENT_GATES, _with_states),
+}
+"""Of operators with several results."""

@@ -81,7 +81,7 @@ for case in cases():
         half = len(pads) // 2
         kernel = node.attributes.get("kernel_shape", [1])
         uneven += node.kind == "ConvTranspose" and (len(set(kernel)) > 1 or pads[:half] != pads[half:])
-        single += node.kind == "Conv" and shapes[0][0] == 1
+        single += node.kind == "Conv" and bool(shapes) and shapes[0][0] == 1  # those of others are computed
         shared += node.kind == "PRelu" and shapes[0] in ((1,), (1, 1, 1))
 print(uneven, single, shared)
 """

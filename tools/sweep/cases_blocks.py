@@ -171,6 +171,17 @@ def _cross_attention(n: Net) -> str:
     return n.op("MatMul", n.op("Softmax", scores, axis=-1), v)
 
 
+def _disentangled_attention(n: Net) -> str:
+    """As in DeBERTa: products with a constant for every head, of which each token takes those of its distances."""
+    heads, tokens, depth = 2, 6, 12
+    q, k, v = (n.op("Mul", n.x(heads, tokens, depth), n.const(0.8)) for _ in range(3))
+    distance = np.arange(tokens)[:, None] - np.arange(tokens) + tokens
+    places = n.op("MatMul", q, n.weight(heads, depth, 2 * tokens))
+    near = n.op("GatherElements", places, n.const(np.stack([distance] * heads), "int64"), axis=2)
+    scores = n.op("Add", n.op("MatMul", q, n.op("Transpose", k, perm=[0, 2, 1])), near)
+    return n.op("MatMul", n.op("Softmax", n.op("Mul", scores, n.const(0.3)), axis=-1), v)
+
+
 def _causal_attention(n: Net) -> str:
     """Of three inputs; the first token sees only itself: weights of 1, 1/2, 1/3, ..."""
     q, k, v = (n.x(1, 2, 16, 16) for _ in range(3))
@@ -282,6 +293,7 @@ def cases() -> Iterator[Case]:
     yield Case("attention_mask_large", _attention(mask="large"), 13, Judge.FUSED)
     yield Case("attention_of_inputs", _cross_attention, 13, Judge.FUSED)
     yield Case("attention_causal", _causal_attention, 13)
+    yield Case("attention_disentangled", _disentangled_attention, 13, Judge.FUSED)
     yield Case("transformer_block", _transformer, 17, Judge.FUSED)
     for kind in ("LSTM", "GRU"):
         name = kind.lower()

@@ -7,6 +7,7 @@ from typing import Any
 
 import random_blocks
 import random_conv
+import random_correlation
 import random_math
 import random_regions
 import random_shape
@@ -24,6 +25,7 @@ _SHARES: tuple[tuple[dict[str, Builder], int], ...] = (
     (random_shape.KINDS, 22),
     (random_blocks.KINDS, 40),
     (random_regions.KINDS, 12),
+    (random_correlation.KINDS, 9),
 )
 KINDS: dict[str, tuple[Builder, int]] = {
     name: (build, count) for kinds, count in _SHARES for name, build in kinds.items()
@@ -35,7 +37,7 @@ _WEIGHTED = (*random_conv.KINDS, *random_blocks.KINDS)
 _OPSETS = {"grid": 16, "scatter": 16}
 _LAYERED = {
     "combined", "attention", "chain", "branches", "scaling", "head", "tokens", "activated", "arithmetic", "layer_norm",
-    "instance_norm", "product", "prelu", "batch_norm",
+    "instance_norm", "product", "prelu", "batch_norm", "correlation", "items",
 }  # fmt: skip
 """Kinds with several layers, or with a function that the compiler joins to its layer: see ``Judge.FUSED``."""
 

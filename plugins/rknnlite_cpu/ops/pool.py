@@ -95,7 +95,7 @@ def _max_indices(x: Array, spec: ConvSpec) -> Array:
     return np.take_along_axis(places.reshape(shape), best[:, :, None], axis=2)[:, :, 0]
 
 
-@real_op("AveragePool", rank=4)
+@real_op("AveragePool", rank=4, check=_spec)
 def average_pool(view: NodeView, x: Array) -> Array:
     """Mean over each window; padding counts only with count_include_pad.
 
@@ -144,7 +144,12 @@ def global_max_pool(view: NodeView, x: Array) -> Array:
     return x.max(axis=tuple(range(2, x.ndim)), keepdims=True)
 
 
-@real_op("LpPool", "GlobalLpPool")
+def _windows_of(view: NodeView) -> None:
+    if view.node.op == "LpPool":
+        _spec(view)
+
+
+@real_op("LpPool", "GlobalLpPool", check=_windows_of)
 def lp_pool(view: NodeView, x: Array) -> Array:
     p = np.float32(view.parameters["p"])
     powered = np.abs(x) ** p

@@ -301,7 +301,7 @@ class _Builder:
 
             parameter = function_parameter(node, self.family.places, regs, self.supplied)
             node.stage.parameters = (parameter,)
-        self._scale_of_sum(node)
+        self._scale_of_constant(node)
         if self.family.mini:
             from .matmul_scales import hidden_attributes  # other files tell them
 
@@ -331,17 +331,27 @@ class _Builder:
                 step = QuantParams(float(scales[0]), int(zeros[0]))
                 tensor.load = partial(weights.in_steps, tensor.load, step, dtype)
 
-    def _scale_of_sum(self, node: Node) -> None:
-        """Give a stored int32 scalar without a scale the unit of the sum that it takes part in.
+    def _scale_of_constant(self, node: Node) -> None:
+        """Shape and steps of a stored operand that come of the node it takes part in.
 
-        Files of the mini format leave the scale out where such a constant has no shape.
+        Files of the mini format give an int32 scalar in a sum no scale. None gives dims to numbers for each item of a batch.
         """
-        output = self.tensors[node.outputs[0]]
-        if node.op not in ("Add", "Sub") or node.stage is None or output.quant is None:
+        output, word = self.tensors[node.outputs[0]], node.op.replace("Relu", "")
+        if word not in ("Add", "Sub", "Mul") or node.stage is None:
             return
         for tensor in (self.tensors[i] for i in node.inputs if i >= 0):
-            if tensor.role is TensorRole.CONST and tensor.dtype is DType.INT32 and tensor.quant is None:
+            if tensor.role is TensorRole.CONST and not tensor.shape and output.shape[:1] > (1,):
+                from .missing_shapes import give_items  # few networks have such constants
+
+                give_items(tensor, self.storage.of(tensor.index), output.shape)
+            whole = tensor.role is TensorRole.CONST and tensor.quant is None and not tensor.dtype.is_float
+            if not whole or output.quant is None:
+                continue
+            if word != "Mul" and tensor.dtype is DType.INT32:
                 tensor.quant = QuantParams(node.stage.scale * output.quant.scale, 0)
+            other = self.tensors[node.inputs[0]].quant
+            if word == "Mul" and tensor.dtype is DType.INT16 and other is not None:
+                tensor.quant = QuantParams(node.stage.scale * output.quant.scale / other.scale, 0)
 
     def _recurrent(self, node: Node) -> None:
         from .recurrent_weights import read_plain_recurrent, read_recurrent  # few networks have such nodes

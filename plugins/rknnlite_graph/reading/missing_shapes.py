@@ -1,14 +1,20 @@
-"""Shapes of results that a file leaves out, because nothing in the network reads them."""
+"""Shapes that a file leaves out: of results that nothing in the network reads, of constants with rows for each item."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Optional
+
+import numpy as np
 
 from rknnlite.errors import ModelInvalid
 
 from ..graph import Tensor
 
-__all__ = ["recurrent_shapes", "split_shapes"]
+__all__ = ["give_items", "recurrent_shapes", "split_shapes"]
+
+_BLOCKS = (4, 8, 16, 32, 64)
+"""Channels that lie together."""
 
 Shape = tuple[int, ...]
 
@@ -34,3 +40,21 @@ def split_shapes(whole: Tensor, part: Tensor, sizes: Optional[Tensor], count: in
             f"tensor {part.name}: parts of {stored} do not make {whole.shape[axis]} of {list(whole.shape)}"
         )
     return [(*whole.shape[:axis], size, *whole.shape[axis + 1 :]) for size in stored]
+
+
+def give_items(tensor: Tensor, data: memoryview, result: tuple[int, ...]) -> None:
+    """Make [N, C, 1, 1] of a constant without dims that holds a row of numbers for each item of ``result`` [N, C, H, W],
+    padded with zeros to whole blocks; a single number stays."""
+    kind = tensor.dtype.numpy.newbyteorder("<")
+    elements = np.frombuffer(data, kind, len(data) // kind.itemsize)
+    items, channels = result[0], result[1] if len(result) == 4 else 0
+    for block in _BLOCKS:
+        width = -(-channels // block) * block
+        rows = elements[: items * width]
+        if not channels or rows.size < items * width or elements[items * width :].any():
+            continue
+        stored = rows.reshape(items, width)
+        if not stored[:, channels:].any() and stored[1:].any():
+            tensor.shape = (items, channels, 1, 1)
+            tensor.load = partial(np.reshape, stored[:, :channels].copy(), tensor.shape)
+            return
