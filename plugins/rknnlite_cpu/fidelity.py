@@ -47,14 +47,13 @@ class Fidelity(enum.Enum):
 
 
 def graph_for(fidelity: Fidelity, graph: Graph) -> Graph:
-    """The graph that a mode computes; NPU: ``graph`` itself."""
-    if fidelity is Fidelity.TABLE:
-        return table_graph(graph)
+    """The graph that a mode computes; NPU: ``graph`` itself. Raises ModelUnsupported where a board computes something else."""
     if fidelity is Fidelity.FLOAT:
         from rknnlite_graph.float_graph import float_graph
 
         return float_graph(graph)
-    return graph
+    graph.check_commands()
+    return table_graph(graph) if fidelity is Fidelity.TABLE else graph
 
 
 class FloatFeed:

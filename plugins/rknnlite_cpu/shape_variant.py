@@ -72,7 +72,7 @@ class ShapeVariant:
         opened.file.check()
         with file.naming():
             graph = read_graph(model, number, opened.attributes)
-        computed = graph_for(opened.fidelity, graph)
+            computed = graph_for(opened.fidelity, graph)
         accelerator = _accelerator(opened, number, computed, ops)
         plan = ExecutionPlan(computed, file.label, ops, model.custom_ops, accelerator)
         ins, outs = model.io(number)

@@ -30,7 +30,7 @@ def float_graph(graph: Graph) -> Graph:
     """The same network on real numbers; ``graph`` itself stays as it is."""
     tensors = [_real_tensor(tensor) for tensor in graph.tensors]
     real = Graph(tensors, [], list(graph.inputs), list(graph.outputs))
-    real.nodes = [_real_node(node, graph, tensors) for node in graph.nodes]
+    real.nodes = [replace(_real_node(node, graph, tensors), overflow="") for node in graph.nodes]
     return real
 
 

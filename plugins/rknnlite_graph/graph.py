@@ -14,6 +14,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType, QuantParams
 
 __all__ = [
@@ -241,7 +242,7 @@ class Node:
 
     ``fused`` tells what a type such as ``ConvLeakyReluAdd`` stands for; nobody else takes types apart.
     ``attrs_left_out``: the container stores no attributes of such nodes, and nobody else has told any. ``doubts``: facts
-    that make a ``Guess``.
+    that make a ``Guess``. ``overflow``: why its register commands are not those of its weights, empty where they are.
     """
 
     index: int
@@ -257,6 +258,7 @@ class Node:
     stage: Optional[Stage] = None
     recurrent: Optional[RecurrentParams] = None
     doubts: list[str] = field(default_factory=list)
+    overflow: str = ""
 
     def label(self) -> str:
         """``op "name"`` for messages."""
@@ -275,6 +277,17 @@ class Graph:
     inputs: list[int]
     outputs: list[int]
     doubts: list[str] = field(default_factory=list)
+
+    def check_commands(self) -> None:
+        """Raises ModelUnsupported for a node whose register commands are for another layer than its weights: the numbers of
+        the NPU cannot be had then, those of the network can."""
+        for node in self.nodes:
+            if node.overflow:
+                raise ModelUnsupported(
+                    f"node {node.label()}: {node.overflow}, so a board computes something else; fidelity='float' and "
+                    "export-onnx compute the network from the weights, which are whole; for a board give the layer a smaller "
+                    "kernel, or the same without dilation, and convert again"
+                )
 
     @property
     def guesses(self) -> list[Guess]:

@@ -68,6 +68,8 @@ class ConvReader:
         fetches = x.role is TensorRole.INPUT and y.name == f"New_input_{x.name}" and _copies(conv, x, y)
         if regs or not fetches:  # on some SoCs the commands of the next node fetch the input
             check_convolution(node, conv, y, self._family, regs)
+        if node.overflow and transposed:  # pads of so large a kernel do not fit their registers either
+            conv.strides, conv.dilations, conv.pads = _geometry(node)
         if slope is not None:
             conv.slope = self._slope(slope, x, node)
         if x.dtype is DType.INT16 and self._family.unshifted_sums and conv.multiplier is not None:

@@ -85,7 +85,10 @@ _MOST_REACH = 160  # of a dilated kernel, beside what it may do on a large pictu
 def check_convolution(
     node: Node, conv: ConvParams, y: Tensor, family: NpuFamily, registers: Registers
 ) -> None:
-    """The register commands must be those of this convolution: same kernel, same output zero point."""
+    """The register commands must be those of this convolution: same kernel, same output zero point.
+
+    A kernel that is too large for its registers makes ``node.overflow``: all else is whole.
+    """
     if not any(place < _SMALL for place in registers):  # beyond lie constants beside the node
         raise ModelInvalid(
             f"node {node.label()} has no register commands; if the converter wrote none, the NPU cannot compute it either: give "
@@ -102,11 +105,12 @@ def check_convolution(
     if kernel is None:
         return
     columns = conv.weight_shape[3] == y.shape[3] == 1  # rk3566 and rk3568 have a column computed as a row
-    if kernel != conv.weight_shape[2:] and not (columns and kernel[::-1] == conv.weight_shape[2:]):
-        raise ModelInvalid(
-            f"node {node.label()}: its registers are for a kernel of {kernel[0]}x{kernel[1]}, its weight is "
-            f"{conv.weight_shape[2]}x{conv.weight_shape[3]}"
-        )
+    wanted = conv.weight_shape[2:][::-1] if columns and kernel[0] == 1 else conv.weight_shape[2:]
+    if kernel not in (wanted, conv.weight_shape[2:]):
+        sizes = f"registers are for a kernel of {kernel[0]}x{kernel[1]}, its weight is {wanted[0]}x{wanted[1]}"
+        if kernel != family.places.held(wanted):
+            raise ModelInvalid(f"node {node.label()}: its {sizes}")
+        node.overflow = f"its {sizes}, and they hold no more than {family.places.largest_kernel}"
     stage = node.stage
     if conv.quantised and y.quant is not None and stage is not None:
         if stage.zero_point != y.quant.zero_point:

@@ -201,6 +201,21 @@ class RegisterMap:
         height, width = _pair(self.kernel, regs)
         return height + self.kernel_less, width + self.kernel_less
 
+    def held(self, kernel: Pair) -> Pair:
+        """What the registers hold of a kernel: one that is too large loses its upper bits."""
+        assert self.kernel is not None
+        height, width = (((n - self.kernel_less) & self._most(i)) + self.kernel_less for i, n in enumerate(kernel))
+        return height, width
+
+    @property
+    def largest_kernel(self) -> int:
+        """The longest side of a kernel that the registers hold."""
+        return self._most(1) + self.kernel_less
+
+    def _most(self, axis: int) -> int:
+        assert self.kernel is not None
+        return (1 << self.kernel[axis].bits) - 1
+
     def in_order(self, kind: str, words: tuple[int, ...], regs: Registers) -> tuple[int, ...]:
         """The words of a small constant with each number in its place, also where the first is left out."""
         if kind not in self.first_numbers:
@@ -322,6 +337,7 @@ V2B = replace(
 
 T3 = RegisterMap(
     truncation=Field(0x301C, 0, 5),
+    kernel=(Field(0x1038, 16, 5), Field(0x1038, 24, 5)),
     strides=(Field(0x1014, 3, 3), Field(0x1014, 0, 3)),
     growth=(Field(0x1014, 11, 3), Field(0x1014, 8, 3)),
     pads=(Field(0x1068, 0, 8), Field(0x1068, 8, 8)),
@@ -351,6 +367,8 @@ T3 = RegisterMap(
 )
 
 W1 = RegisterMap(
+    kernel=(Field(0x1018, 16, 5), Field(0x1018, 24, 5)),
+    kernel_less=1,
     strides=(Field(0x100C, 4, 4), Field(0x100C, 0, 4)),
     dilations=(Field(0x100C, 24, 8), Field(0x100C, 16, 8)),
     growth=(Field(0x100C, 12, 4), Field(0x100C, 8, 4)),
