@@ -30,6 +30,7 @@ __all__ = [
     "Node",
     "RecurrentParams",
     "Stage",
+    "StoredRows",
     "Tensor",
     "TensorRole",
 ]
@@ -189,6 +190,7 @@ class ConvParams:
     ``weight`` is [OC, IC, kh, kw] (depthwise [C, 1, kh, kw]); transposed convolutions store the equivalent
     forward kernel, already flipped. int8: ``weight - zero_point[oc]`` are the centred integer weights, ``bias``
     holds the input zero point folded in, ``multiplier`` (M before Stage.scale) is per channel.
+    ``stored_multiplier`` is what the file keeps of it: whole numbers, None where all channels share one.
     ``slope`` is the real factor of the negative part (PRelu), [OC] or, where it differs by position, [OC, OH, OW].
     """
 
@@ -203,7 +205,18 @@ class ConvParams:
     bias: Optional[NDArray[Any]] = None
     zero_point: Optional[NDArray[np.float32]] = None
     multiplier: Optional[NDArray[np.float64]] = None
+    stored_multiplier: Optional[NDArray[np.float64]] = None
     slope: Optional[NDArray[np.float32]] = None
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """What an int8 file keeps of the rows of ``matrix`` (``W`` or ``R``), each [directions, gates, hidden]: multipliers, and
+    how many steps lie between the least and the largest weight, zero among them."""
+
+    matrix: str
+    multiplier: NDArray[np.float64]
+    span: NDArray[np.float64]
 
 
 @dataclass
@@ -211,7 +224,7 @@ class RecurrentParams:
     """Decoded operands of an LSTM (gates i, o, f, c) or GRU (gates z, r, h), real values.
 
     ``w`` is [directions, gates, hidden, inputs], ``r`` [directions, gates, hidden, hidden], biases
-    [directions, gates, hidden].
+    [directions, gates, hidden]. ``stored``: of W and R, where their rows have multipliers.
     """
 
     gates: int
@@ -223,6 +236,7 @@ class RecurrentParams:
     r_bias: NDArray[np.float32]
     reverse: bool = False
     linear_before_reset: bool = False
+    stored: tuple[StoredRows, ...] = ()
 
 
 @dataclass(frozen=True)
