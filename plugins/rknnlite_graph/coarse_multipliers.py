@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import isfinite
 from typing import Any, Optional
 
 import numpy as np
@@ -29,10 +30,19 @@ from rknnlite.quant import RANGES
 from rknnlite.spi.finding import Finding, Level
 
 from .float_graph import weight_steps
-from .graph import ConvParams, Graph, Node, StoredRows
+from .graph import ConvParams, Graph, Node, StoredRows, coarse
 from .read import read_graph
 
-__all__ = ["REMEDY", "CoarseLayer", "coarse_findings", "coarse_layers", "coarse_of", "coarse_summary"]
+__all__ = [
+    "REMEDY",
+    "CoarseLayer",
+    "coarse_data",
+    "coarse_findings",
+    "coarse_layers",
+    "coarse_of",
+    "coarse_summary",
+    "worst_of",
+]
 
 Array = NDArray[Any]
 
@@ -41,13 +51,13 @@ REMEDY = (
     "channels to one size before conversion; quantized_method='layer' does not help"
 )
 
-_LEAST = 25  # half of 1/25 is 2 %
 _LARGEST = 1 << 14
 _FLOORS = (1, 16)  # the least numbers that toolkit 2.5 writes
 _MIDDLING = 0.25  # of what an input can store
 _SEEN = 0.5  # steps of an output
 _NOISY = 2.0  # steps that rounding the weights changes; 0.8 in an ordinary layer
 _SHOWN = 12
+_WORST = 3
 _SIGMOID = 1 / 127  # a step of what a gate makes of its sum
 
 
@@ -73,7 +83,11 @@ class CoarseLayer:
         if not self.lost:
             return f"{head}; none changes what comes out by half a step"
         which = "all" if self.lost == self.channels else _numbers(self.lost)
-        much = "their scales are not in the file" if np.isinf(self.steps) else f"up to {self.steps:.3g} steps of its output"
+        much = (
+            f"up to {self.steps:.3g} steps of its output"
+            if isfinite(self.steps)
+            else "their scales are not in the file"
+        )
         return f"{head}; {which} lost: {much}"
 
 
@@ -98,21 +112,35 @@ def coarse_of(model: Model) -> list[CoarseLayer]:
 
 def coarse_summary(layers: Sequence[CoarseLayer]) -> str:
     """One line for all layers."""
-    channels, lost = (sum(len(each) for each in part) for part in zip(*((one.channels, one.lost) for one in layers)))
+    channels, lost = (
+        sum(len(each) for each in part) for part in zip(*((one.channels, one.lost) for one in layers))
+    )
     where = f"{len(layers)} layers" if len(layers) > 1 else layers[0].node
     head = f"{channels} channels of {where} have multipliers too coarse for their scales"
     if not lost:
         return f"{head}, none of which changes what comes out by half a step"
-    return f"{head}, {lost} of which change what comes out: a board may be worse than the vendor's simulator"
+    which = "all" if lost == channels else f"{lost}"
+    return f"{head}, {which} of which change what comes out: a board may be worse than the vendor's simulator"
+
+
+def coarse_data(layers: Sequence[CoarseLayer]) -> list[dict[str, Any]]:
+    """For programs; ``steps`` is None where it is infinite."""
+    return [{**vars(layer), "steps": layer.steps if isfinite(layer.steps) else None} for layer in layers]
+
+
+def worst_of(layers: Sequence[CoarseLayer]) -> list[CoarseLayer]:
+    """The layers that lose most, in order of execution."""
+    most = sorted((layer for layer in layers if layer.lost), key=lambda layer: -layer.steps)[:_WORST]
+    return [layer for layer in layers if layer in most]
 
 
 def coarse_findings(model: Model) -> Iterator[Finding]:
     """For ``doctor``: the summary and the layers that lose most."""
     layers = coarse_of(model)
     if layers:
-        worst = [str(layer) for layer in sorted(layers, key=lambda one: -one.steps)[:2] if layer.lost]
-        text = ". ".join([coarse_summary(layers), *worst])
-        yield Finding("channels", Level.WARN if worst else Level.INFO, text, REMEDY if worst else "")
+        worst = worst_of(layers)
+        text = ". ".join([coarse_summary(layers), *map(str, worst)])
+        yield Finding("silicon", Level.WARN if worst else Level.INFO, text, REMEDY if worst else "")
 
 
 # -- one layer -----------------------------------------------------------------------------------------------
@@ -120,13 +148,13 @@ def coarse_findings(model: Model) -> Iterator[Finding]:
 
 def _of_convolution(node: Node, conv: ConvParams, graph: Graph) -> Optional[CoarseLayer]:
     stored = conv.stored_multiplier
-    if stored is None or conv.zero_point is None or not _coarse(stored).any():
+    few = np.flatnonzero(coarse(stored))
+    if stored is None or conv.zero_point is None or not few.size:
         return None
     x, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     units = weight_steps(node, graph)
     if x.quant is None or units is None:
         return None
-    few = np.flatnonzero(_coarse(stored))
     weights = conv.weight()[few].astype(np.float64) - conv.zero_point[few].reshape(-1, 1, 1, 1)
     weights = weights.reshape(len(few), -1)
     bias = np.zeros(len(few)) if conv.bias is None else np.asarray(conv.bias, np.float64)[few]
@@ -143,7 +171,7 @@ def _of_convolution(node: Node, conv: ConvParams, graph: Graph) -> Optional[Coar
 
 def _of_matrix(node: Node, rows: StoredRows, graph: Graph) -> Optional[CoarseLayer]:
     stored = rows.multiplier.reshape(-1)
-    few = np.flatnonzero(_coarse(stored))
+    few = np.flatnonzero(coarse(stored))
     x = graph.tensors[node.inputs[0]]
     params = node.recurrent
     if not few.size or params is None or x.quant is None:
@@ -181,10 +209,6 @@ def _layer(
         len(stored),
         float(change[there].max()),
     )
-
-
-def _coarse(stored: Array) -> Array:
-    return np.asarray((stored < _LEAST) | (stored > _LARGEST))
 
 
 def _span(weights: Array) -> Array:

@@ -33,10 +33,20 @@ __all__ = [
     "StoredRows",
     "Tensor",
     "TensorRole",
+    "coarse",
 ]
+
+_COARSEST = 25, 1 << 14
+"""Between them a multiplier as the file keeps it holds its scale to 2 %: see ``coarse_multipliers``."""
 
 RECURRENT_GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
 """Types of recurrent nodes and their number of gates."""
+
+
+def coarse(stored: Optional[NDArray[np.float64]]) -> NDArray[np.bool_]:
+    """Which multipliers do not hold their scales; empty where there are none."""
+    numbers = np.zeros(0) if stored is None else stored
+    return np.asarray((numbers < _COARSEST[0]) | (numbers > _COARSEST[1]))
 
 
 class TensorRole(enum.Enum):
@@ -291,6 +301,13 @@ class Graph:
     inputs: list[int]
     outputs: list[int]
     doubts: list[str] = field(default_factory=list)
+
+    @property
+    def has_coarse(self) -> bool:
+        """Whether there is a coarse multiplier; ``coarse_multipliers`` tells what is lost."""
+        convs = (node.conv.stored_multiplier for node in self.nodes if node.conv is not None)
+        rows = (each.multiplier for node in self.nodes if node.recurrent for each in node.recurrent.stored)
+        return any(coarse(stored).any() for stored in (*convs, *rows))
 
     def check_commands(self) -> None:
         """Raises ModelUnsupported for a node whose register commands are for another layer than its weights: the numbers of

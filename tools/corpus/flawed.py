@@ -1,7 +1,7 @@
 """Networks whose files the converter gets wrong: a registry of its own, kept in ``tests/data/flawed``, an archive per case.
 
-    python make.py --registry flawed.py --out FOLDER
-    python flawed.py FOLDER ../../tests/data/flawed
+python make.py --registry flawed.py --out FOLDER
+python flawed.py FOLDER ../../tests/data/flawed
 """
 
 from __future__ import annotations

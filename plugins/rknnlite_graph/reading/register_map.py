@@ -203,18 +203,14 @@ class RegisterMap:
 
     def held(self, kernel: Pair) -> Pair:
         """What the registers hold of a kernel: one that is too large loses its upper bits."""
-        assert self.kernel is not None
-        height, width = (((n - self.kernel_less) & self._most(i)) + self.kernel_less for i, n in enumerate(kernel))
-        return height, width
+        less, most = self.kernel_less, self.largest_kernel - self.kernel_less
+        return (kernel[0] - less & most) + less, (kernel[1] - less & most) + less
 
     @property
     def largest_kernel(self) -> int:
-        """The longest side of a kernel that the registers hold."""
-        return self._most(1) + self.kernel_less
-
-    def _most(self, axis: int) -> int:
-        assert self.kernel is not None
-        return (1 << self.kernel[axis].bits) - 1
+        """The longest side of a kernel that the registers hold, where they say one."""
+        bits = self.kernel[1].bits if self.kernel is not None else 0
+        return (1 << bits) - 1 + self.kernel_less
 
     def in_order(self, kind: str, words: tuple[int, ...], regs: Registers) -> tuple[int, ...]:
         """The words of a small constant with each number in its place, also where the first is left out."""
