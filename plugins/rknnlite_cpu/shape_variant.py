@@ -11,7 +11,9 @@ from rknnlite_graph.graph import Graph
 from rknnlite_graph.read import read_graph
 
 from rknnlite.formats import IoTensor
+from rknnlite.formats.flat_model import FlatModel
 from rknnlite.formats.tensor_attrs import default_attr, native_input, native_output
+from rknnlite.log import logger
 from rknnlite.spi import CustomOp
 from rknnlite.tensor import TensorAttr
 
@@ -114,8 +116,26 @@ class PreparedShapes:
         ops = {op.op_type: op for op in opened.options.custom_ops}
         shapes = cls(opened, ops, {}, opened.model.default_shape)
         shapes.select(shapes.number)
+        shapes._tell_coarse()
         opened.file.drop_pages()  # weights are unpacked by now
         return shapes
+
+    def _tell_coarse(self) -> None:
+        """One line on channels of which the file keeps too little; a warning where it is seen in what comes out."""
+        graph, model = self.current.graph, self.opened.model
+        if not graph.has_coarse or not isinstance(model, FlatModel):
+            return
+        from rknnlite_graph.coarse_multipliers import coarse_layers, coarse_summary  # few files need it
+
+        with self.opened.file.naming():
+            layers = coarse_layers(graph)
+        if not layers:
+            return
+        told = coarse_summary(layers)
+        if told not in model.logged_guesses:
+            say = logger.warning if any(layer.lost for layer in layers) else logger.info
+            say("%s: %s; rknnlite info --check names them", self.opened.label, told)
+            model.logged_guesses.add(told)
 
     @property
     def current(self) -> ShapeVariant:

@@ -4,7 +4,7 @@
 * ``read`` reads: ``reading`` from the tables of flatbuffer containers, ``rknn1`` from files of the first toolkit.
 * What is made of it: ``float_graph`` (a quantised graph in real numbers), ``activation_tables``, ``resize_coordinates``;
   ``lowering`` is the contract of other forms of graphs.
-* What is said of it: ``inspection``, ``known_hardware_issues``.
+* What is said of it: ``inspection``, ``known_hardware_issues``, ``coarse_multipliers``.
 """
 
 from __future__ import annotations

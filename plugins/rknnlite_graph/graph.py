@@ -30,12 +30,23 @@ __all__ = [
     "Node",
     "RecurrentParams",
     "Stage",
+    "StoredRows",
     "Tensor",
     "TensorRole",
+    "coarse",
 ]
+
+_COARSEST = 25, 1 << 14
+"""Between them a multiplier as the file keeps it holds its scale to 2 %: see ``coarse_multipliers``."""
 
 RECURRENT_GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
 """Types of recurrent nodes and their number of gates."""
+
+
+def coarse(stored: Optional[NDArray[np.float64]]) -> NDArray[np.bool_]:
+    """Which multipliers do not hold their scales; empty where there are none."""
+    numbers = np.zeros(0) if stored is None else stored
+    return np.asarray((numbers < _COARSEST[0]) | (numbers > _COARSEST[1]))
 
 
 class TensorRole(enum.Enum):
@@ -189,6 +200,7 @@ class ConvParams:
     ``weight`` is [OC, IC, kh, kw] (depthwise [C, 1, kh, kw]); transposed convolutions store the equivalent
     forward kernel, already flipped. int8: ``weight - zero_point[oc]`` are the centred integer weights, ``bias``
     holds the input zero point folded in, ``multiplier`` (M before Stage.scale) is per channel.
+    ``stored_multiplier`` is what the file keeps of it: whole numbers, None where all channels share one.
     ``slope`` is the real factor of the negative part (PRelu), [OC] or, where it differs by position, [OC, OH, OW].
 
     ``computed`` weights (cross correlation: one picture is the kernel for another) are the second operand of the node, in
@@ -206,8 +218,19 @@ class ConvParams:
     bias: Optional[NDArray[Any]] = None
     zero_point: Optional[NDArray[np.float32]] = None
     multiplier: Optional[NDArray[np.float64]] = None
+    stored_multiplier: Optional[NDArray[np.float64]] = None
     slope: Optional[NDArray[np.float32]] = None
     computed: bool = False
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """What an int8 file keeps of the rows of ``matrix`` (``W`` or ``R``), each [directions, gates, hidden]: multipliers, and
+    how many steps lie between the least and the largest weight, zero among them."""
+
+    matrix: str
+    multiplier: NDArray[np.float64]
+    span: NDArray[np.float64]
 
 
 @dataclass
@@ -215,7 +238,7 @@ class RecurrentParams:
     """Decoded operands of an LSTM (gates i, o, f, c) or GRU (gates z, r, h), real values.
 
     ``w`` is [directions, gates, hidden, inputs], ``r`` [directions, gates, hidden, hidden], biases
-    [directions, gates, hidden].
+    [directions, gates, hidden]. ``stored``: of W and R, where their rows have multipliers.
     """
 
     gates: int
@@ -227,6 +250,7 @@ class RecurrentParams:
     r_bias: NDArray[np.float32]
     reverse: bool = False
     linear_before_reset: bool = False
+    stored: tuple[StoredRows, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -281,6 +305,24 @@ class Graph:
     inputs: list[int]
     outputs: list[int]
     doubts: list[str] = field(default_factory=list)
+
+    def check_commands(self) -> None:
+        """Raises ModelUnsupported for a node whose register commands are for another layer than its weights: the numbers of
+        the NPU cannot be had then, those of the network can."""
+        for node in self.nodes:
+            if node.overflow:
+                raise ModelUnsupported(
+                    f"node {node.label()}: {node.overflow}, so a board computes something else; fidelity='float' and "
+                    "export-onnx compute the network from the weights, which are whole; for a board give the layer a smaller "
+                    "kernel, or the same without dilation, and convert again"
+                )
+
+    @property
+    def has_coarse(self) -> bool:
+        """Whether there is a coarse multiplier; ``coarse_multipliers`` tells what is lost."""
+        convs = (node.conv.stored_multiplier for node in self.nodes if node.conv is not None)
+        rows = (each.multiplier for node in self.nodes if node.recurrent for each in node.recurrent.stored)
+        return any(coarse(stored).any() for stored in (*convs, *rows))
 
     def check_commands(self) -> None:
         """Raises ModelUnsupported for a node whose register commands are for another layer than its weights: the numbers of

@@ -12,6 +12,7 @@ from rknnlite.formats.rkllm import is_rkllm
 from rknnlite.spi.command import Column, Line, Part, Table, bytes_text
 from rknnlite.spi.inspection import Description, Inspector
 
+from .coarse_multipliers import REMEDY, coarse_data, coarse_of
 from .graph import Guess, TensorRole
 from .known_hardware_issues import silicon, suspicions
 from .read import read_graph
@@ -48,7 +49,8 @@ class GraphInspector(Inspector):
     name = "graph"
 
     def describe(self, file: ModelFile, check: bool) -> Optional[Description]:
-        """Operators and bytes of weights; with ``check`` patterns with reports of boards, and what was never verified."""
+        """Operators and bytes of weights; with ``check`` patterns with reports of boards, channels with coarse multipliers,
+        and what was never verified."""
         if is_package(file.data) or is_rkllm(file.path, file.data):
             return None
         model = file.model
@@ -72,8 +74,9 @@ class GraphInspector(Inspector):
         rest: list[Part] = [_operators(model, found)]
         if check:
             data["silicon"], told = _checked(model)
+            data["coarse_multipliers"], coarse = _coarse(model)
             data["guesses"], guessed = _guessed(model)
-            rest.append(f"\n{told}\n\n{guessed}")
+            rest.append(f"\n{told}\n\n{coarse}{guessed}")
         return Description(data, facts, tensors, rest)
 
 
@@ -93,6 +96,17 @@ def _checked(model: Model) -> tuple[list[dict[str, Any]], str]:
     found = [{**vars(one), "level": one.level.value} for one in suspicions(model)]
     lines = [str(finding) for finding in silicon(model)] or ["no pattern with reports of wrong results"]
     return found, "\n".join(["on boards:", *lines])
+
+
+def _coarse(model: Model) -> tuple[list[dict[str, Any]], str]:
+    """Layers some of whose channels have coarse multipliers: as data, and as text, empty where there are none."""
+    found = coarse_of(model)
+    lines = [f"  {layer}" for layer in found] + (
+        [f"  -> {REMEDY}"] if any(layer.lost for layer in found) else []
+    )
+    return coarse_data(found), "\n".join(
+        ["multipliers too coarse for their scales:", *lines, "\n"]
+    ) if found else ""
 
 
 def _guessed(model: Model) -> tuple[list[dict[str, str]], str]:

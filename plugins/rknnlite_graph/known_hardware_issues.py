@@ -144,6 +144,12 @@ PATTERNS = (
         f"{_ISSUES}/419", "cut the axis into parts, or reshape so that no height or width is over the limit",
     ),
     Pattern(
+        "kernel-limit", (), lambda graph, node: bool(node.overflow),
+        "kernels larger than their registers hold: the commands are for another kernel; the simulator does not show it",
+        "docs/rknn-format.md, section 4; no public report is known",
+        "give the layer a smaller kernel, or the same without dilation: the converter splits it",
+    ),
+    Pattern(
         "stride-limit", (), _long_stride,
         f"convolutions with a stride over {_STRIDE}, more than the register holds, differ from the simulator",
         f"{_ISSUES}/315", "split the stride into two layers, or replace the layer by Reshape and a 1x1 convolution",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rknnlite_graph import known_hardware_issues as issues
 from rknnlite_graph.graph import ConvParams, Graph, Node, Tensor, TensorRole
@@ -17,6 +18,7 @@ from rknnlite.tensor import DType
 from tests.cli.conftest import RESNET, Call
 from tests.support.corpus import genuine
 from tests.support.handmade import one_node
+from tests.support.swept import flawed
 
 HALF = DType.FLOAT16
 
@@ -95,6 +97,40 @@ def test_in_the_commands(call: Call, tmp_path: Path) -> None:
     assert call("info", "--check", "--json", path).data["silicon"][0]["pattern"] == "on-the-cpu"
     assert "silicon" not in call("info", "--json", path).data
     assert any("computes on the CPU" in f["text"] for f in call("doctor", "--json", path).data["findings"])
+
+
+def test_channels_that_lose_their_scale(call: Call, tmp_path: Path) -> None:
+    """Named by info --check, by doctor and by compare, with what to do; nothing of it in a plain info."""
+    path = flawed("silent_channels", "rk3588.i8", tmp_path)
+    done = call("info", "--check", path)
+    assert (
+        'Conv "Conv:/2/Conv": 6 of 8 channels (2-7); all lost' in done.out
+        and "hybrid quantisation" in done.out
+    )
+    (layer,) = call("info", "--check", "--json", path).data["coarse_multipliers"]
+    assert (
+        layer["channels"] == layer["lost"] == [2, 3, 4, 5, 6, 7] and layer["of"] == 8 and layer["steps"] > 5
+    )
+    assert "coarse_multipliers" not in call("info", "--json", path).data
+    assert "multipliers" not in call("info", "--check", RESNET).out
+    told = [f for f in call("doctor", "--json", path).data["findings"] if "multipliers" in f["text"]]
+    assert [f["level"] for f in told] == ["WARN"] and "6 of 8 channels (2-7)" in told[0]["text"]
+    words = "compare", path, path, "--float", path
+    np.save(tmp_path / "in.npy", np.random.default_rng(1).standard_normal((1, 9, 8, 8)).astype(np.float32))
+    done = call(*words[:3], tmp_path / "in.npy", *words[3:])
+    assert (
+        done.code == 0 and "6 of 8 channels (2-7); all lost" in done.out and "hybrid quantisation" in done.out
+    )
+    assert call(*words[:3], tmp_path / "in.npy", "--json").data["coarse_multipliers"] == [layer]
+
+
+def test_a_kernel_that_its_registers_do_not_hold(call: Call, tmp_path: Path) -> None:
+    path = flawed("long_kernel", "rk3588.i8", tmp_path)
+    done = call("info", "--check", path)
+    assert done.code == 0 and "kernels larger than their registers hold" in done.out
+    assert call("info", "--check", "--json", path).data["silicon"][0]["nodes"] == ['Conv "Conv:/0/Conv"']
+    failed = [f for f in call("doctor", "--json", path).data["findings"] if f["level"] == "FAIL"]
+    assert "kernel of 1x23, its weight is 1x87" in failed[0]["text"] and "export-onnx" in failed[0]["remedy"]
 
 
 @pytest.mark.parametrize("path", [RESNET, genuine("conv_relu.rk3588.i8")])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from rknnlite_graph.graph import Node
 from rknnlite_graph.reading.npu_families import FAMILIES, family_of
 from rknnlite_graph.reading.output_stages import StageReader
-from rknnlite_graph.reading.register_map import V1, V2A, V2B, Field, scaled
+from rknnlite_graph.reading.register_map import T3, V1, V2A, V2B, W1, Field, scaled
 from rknnlite_graph.reading.registers import RegisterProgram
 
 from rknnlite import socs
@@ -36,11 +37,20 @@ def test_numbers_with_a_shift() -> None:
 
 
 def test_kernel_sizes() -> None:
-    """3 x 5; the newest generation stores them less one."""
+    """3 x 5; newer generations store them less one."""
     assert V1.kernel_size({0x1038: 3 << 16 | 5 << 24}) == (3, 5)
     assert V2A.kernel_size({0x1024: 3 << 16 | 5 << 24}) == (3, 5)
     assert V2B.kernel_size({0x1024: 2 << 16 | 4 << 24}) == (3, 5)
-    assert family_of("RKNPU t3").places.kernel_size({}) is None
+    assert T3.kernel_size({0x1038: 3 << 16 | 5 << 24}) == (3, 5)
+    assert W1.kernel_size({0x1018: 2 << 16 | 4 << 24}) == (3, 5)
+    assert replace(V1, kernel=None).kernel_size({}) is None
+
+
+def test_kernels_that_are_too_large() -> None:
+    """Five bits: 87 = 2 * 32 + 23, and 32 fits where it is stored less one."""
+    assert V1.largest_kernel == T3.largest_kernel == 31 and V2B.largest_kernel == W1.largest_kernel == 32
+    assert V1.held((1, 31)) == (1, 31) and V1.held((1, 87)) == (1, 23) and V1.held((32, 33)) == (0, 1)
+    assert V2B.held((1, 32)) == (1, 32) and V2B.held((1, 87)) == (1, 23) and V2B.held((64, 33)) == (32, 1)
 
 
 def test_a_common_multiplier() -> None:

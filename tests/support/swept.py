@@ -13,6 +13,8 @@ from rknnlite.formats import ModelFile
 from tests.support.corpus import DATA
 
 FOLDER = DATA / "swept"
+FLAWED = DATA / "flawed"
+"""Files that the converter gets wrong (tools/corpus/flawed.py)."""
 
 
 @lru_cache(maxsize=2)
@@ -33,6 +35,13 @@ def arrays(archive: Path, prefix: str) -> list[np.ndarray]:
     return [np.load(io.BytesIO(members(archive)[name])) for name in names]
 
 
-def model(case: str, target: str) -> ModelFile:
+def model(case: str, target: str, folder: Path = FOLDER) -> ModelFile:
     """The genuine file of a case for a target such as ``rk3588.i8``."""
-    return ModelFile(members(FOLDER / f"{case}.tar.xz")[f"{target}.rknn"])
+    return ModelFile(members(folder / f"{case}.tar.xz")[f"{target}.rknn"])
+
+
+def flawed(case: str, target: str, folder: Path) -> Path:
+    """Such a file of ``FLAWED`` in a folder, under the name ``case.target.rknn``."""
+    path = folder / f"{case}.{target}.rknn"
+    path.write_bytes(members(FLAWED / f"{case}.tar.xz")[f"{target}.rknn"])
+    return path

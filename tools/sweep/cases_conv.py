@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from graph import Case, Net
 from judge import Judge
 
@@ -203,6 +204,33 @@ def _conv1d_dilated(n: Net) -> str:
     return n.op("Relu", y)
 
 
+def _conv1d_long(dilation: int) -> Callable[[Net], str]:
+    """A kernel that no register holds, as QuartzNet has it; with a dilation the converter does not split it."""
+
+    def build(n: Net) -> str:
+        pads = [43 * dilation] * 2
+        x, weight = n.x(1, 8, 200), n.weight(8, 1, 87)
+        return n.op("Conv", x, weight, kernel_shape=[87], pads=pads, dilations=[dilation], group=8)
+
+    return build
+
+
+def _deconv1d_long(n: Net) -> str:
+    return n.op("ConvTranspose", n.x(1, 8, 20), n.weight(8, 8, 64), kernel_shape=[64], strides=[4])
+
+
+def _silent(gain: float) -> Callable[[Net], str]:
+    """Depthwise on channels of which two are 0 for every input and have far larger weights than the others."""
+
+    def build(n: Net) -> str:
+        eye, lower = np.eye(8)[:, :, None, None], np.r_[-100.0, -100.0, np.zeros(6)]
+        seen = n.op("Relu", n.op("Conv", n.x(1, 8, 9, 8), n.const(eye), n.const(lower)))
+        weight = n.rng.uniform(-0.4, 0.4, (8, 1, 3, 3)) * np.r_[gain, gain, np.ones(6)][:, None, None, None]
+        return n.op("Conv", seen, n.const(weight), n.weight(8), pads=[1] * 4, group=8)
+
+    return build
+
+
 def _two_heads(n: Net) -> list[str]:
     trunk = n.op("Relu", n.conv(n.x(1, 8, 12, 12), 8, 16))
     return [n.conv(trunk, 16, 12, 1), n.op("Sigmoid", n.conv(trunk, 16, 4, 1))]
@@ -244,4 +272,9 @@ def cases() -> Iterator[Case]:
     yield Case("conv_bn_relu", _conv_bn)
     yield Case("conv1d", _conv1d)
     yield Case("conv1d_depthwise_dilated", _conv1d_dilated)
+    yield Case("conv1d_long", _conv1d_long(1))
+    yield Case("conv1d_long_dilated", _conv1d_long(2))
+    yield Case("deconv1d_long", _deconv1d_long)
+    for gain in (1e2, 1e4, 1e6):
+        yield Case(f"depthwise_silent_{gain:.0e}", _silent(gain), dtypes=("i8",))
     yield Case("conv_two_heads", _two_heads)

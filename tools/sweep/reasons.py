@@ -29,6 +29,11 @@ _LIMIT = (
 )
 _SILU = "defect of the converter: the file has the table of plain SiLU instead of x * sigmoid(1.702 x)"
 
+_LONG = (
+    "kernels over 31 (32) with a dilation, or transposed: the converter does not split them, and their size overflows in the "
+    "registers. The weights are whole: in float they give the simulator's answers"
+)
+
 _QUICK = (
     "conv.0036", "conv.0041", "conv1d.0003", "deconv1d.0014", "activated.0009", "activation.0002", "combined.0019",
     "dense.0012", "dense.0026", "linear.0039", "instance_norm.0008", "chain.0015", "branches.0007", "branches.0029",
@@ -45,6 +50,14 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
         "the simulator rounds the scores to int8 before it adds the mask; the NPU does not, so the step is not in the "
         "file. With the step from the calibration data 99.7 % of the bytes are equal",
     ),
+    (
+        "depthwise_silent_*",
+        "*",
+        "two channels that are always 0 have far larger weights, so that the multipliers of the others are 1, 2 and the like: "
+        "the simulator computes with exact scales, a board cannot. Loading says so",
+    ),
+    ("conv1d_long_dilated", "*", _LONG),
+    ("deconv1d_long", "*", _LONG),
     ("conv+gelu", "*", f"{_APART}, the simulator computes both in one step"),
     ("deconv+tanh", "*", f"{_APART}; one step of the first is 2.7 steps of the result, 99.9 % are equal"),
     ("conv+quick_gelu", "rv1103b.*", _SILU),
@@ -102,6 +115,11 @@ _DAMAGED: tuple[tuple[str, str, str], ...] = (
         "*.w4a16",
         "the converter writes unusable biases",
         "4-bit weights quantised as a whole (quantized_method layer): the converter writes unusable biases",
+    ),
+    (
+        "*",
+        "registers are for a kernel of .* they hold no more than",
+        _LONG,
     ),
     (
         "rk3588.*",

@@ -249,6 +249,7 @@ class ConvReader:
         conv.zero_point = (
             beside if beside is not None else common if blob.zero_point is None else blob.zero_point
         )
+        conv.stored_multiplier = blob.multiplier
         multiplier = np.full(channels, use.common_multiplier) if blob.multiplier is None else blob.multiplier
         conv.multiplier = multiplier * stage.pre_scale
 

@@ -13,7 +13,7 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.quant import RANGES
 from rknnlite.tensor import DType
 
-from ..graph import RECURRENT_GATES, Node, RecurrentParams, Tensor
+from ..graph import RECURRENT_GATES, Node, RecurrentParams, StoredRows, Tensor
 from . import weights
 from .npu_families import NpuFamily
 from .register_map import Registers, scaled
@@ -241,11 +241,20 @@ def _quantised(
         )
         for i, (stored, product) in enumerate(zip((params.w, params.r), products))
     )
+    if data.multiplier is not None:
+        params.stored = tuple(
+            StoredRows(matrix, rows(data.multiplier, i, 0.0), _span(whole))
+            for i, (matrix, whole) in enumerate((("W", w_int), ("R", r_int)))
+        )
     w_bias, r_bias = (rows(data.bias, i, 0.0) for i in range(2))
     params.w_bias = ((w_bias + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
     params.r_bias = (r_bias * r_step).astype(np.float32)
     params.w = (w_int * w_step[..., None] / x.quant.scale).astype(np.float32)
     params.r = (r_int * r_step[..., None] / hidden_step).astype(np.float32)
+
+
+def _span(rows: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(np.maximum(rows.max(axis=-1), 0) - np.minimum(rows.min(axis=-1), 0), np.float64)
 
 
 def _products(

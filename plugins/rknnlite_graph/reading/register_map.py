@@ -209,12 +209,11 @@ class RegisterMap:
 
     @property
     def largest_kernel(self) -> int:
-        """The longest side of a kernel that the registers hold."""
+        """The longest side of a kernel that the registers hold, where they say one."""
         return self._most(1) + self.kernel_less
 
     def _most(self, axis: int) -> int:
-        assert self.kernel is not None
-        return (1 << self.kernel[axis].bits) - 1
+        return (1 << self.kernel[axis].bits) - 1 if self.kernel is not None else 0
 
     def in_order(self, kind: str, words: tuple[int, ...], regs: Registers) -> tuple[int, ...]:
         """The words of a small constant with each number in its place, also where the first is left out."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rknnlite_graph.coarse_multipliers import CoarseLayer, coarse_data, coarse_of
 from rknnlite_pages.report import need_templates
 
 from rknnlite import plugins
@@ -33,7 +34,7 @@ from rknnlite.spi.command import Command, Console, Exit
 from .. import Comparison, Kind, TensorError, Verdict, compare, judge
 from ..plot import need_figures
 from .compare_page import page
-from .compare_text import compare_parts
+from .compare_text import coarse_lines, compare_parts
 
 __all__ = ["COMMAND"]
 
@@ -118,9 +119,10 @@ class Compare(Command):
             if board and found.board:
                 found = replace(found, board=replace(found.board, title=place_of_run(board, args.device)))
         verdict = judge(found)
+        coarse = _coarse(args)
         there = judge(found.on_board) if found.on_board and found.on_board.tensors else None
         if args.html:
-            page(found, verdict, there).write(args.html)
+            page(found, verdict, there, coarse_lines(coarse)).write(args.html)
         below = list(_below(found, args.min_cosine))
         data = {
             "model": found.model,
@@ -133,12 +135,14 @@ class Compare(Command):
             "floating": found.floating,
             "below": [tensor.name for tensor, _, _ in below],
             "verdict": _verdict(verdict),
+            "coarse_multipliers": coarse_data(coarse),
             "device": args.device,
             "board": found.board,
             "board_verdict": _verdict(there) if there else None,
         }
         whole = console.room is None  # programs that read the manual's table go on to do so
-        console.report(data, *compare_parts(found, verdict, whole, _hint(args, verdict), there))
+        parts = compare_parts(found, verdict, whole, _hint(args, verdict), there, coarse_lines(coarse))
+        console.report(data, *parts)
         for tensor, cosine, where in below:
             console.note(f"output {tensor.name}: cosine {cosine:.5f}{where} is below {args.min_cosine:g}")
         return Exit.BELOW if below else Exit.OK
@@ -158,6 +162,14 @@ def _on_board(args: argparse.Namespace) -> Context:
 def _simulator(args: argparse.Namespace) -> dict[str, Any]:
     """How MODEL is opened beside a board: on the CPU reference of this machine."""
     return opening(argparse.Namespace(**{**vars(args), "device": None, "backend": "cpu"}))
+
+
+def _coarse(args: argparse.Namespace) -> list[CoarseLayer]:
+    """Layers of the file that is compared whose channels lose their scale: of both sides where both are files."""
+    files = [
+        side for side in (args.model, args.reference) if side.suffix.lower() != ".onnx" and not side.is_dir()
+    ]
+    return list(dict.fromkeys(layer for file in files for layer in coarse_of(model_file(file).model)))
 
 
 def _below(found: Comparison, least: float | None) -> Iterator[tuple[TensorError, float, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from rknnlite_pages.chart import Chart, Series
@@ -24,9 +25,11 @@ _RELATIVE = (
 )
 
 
-def page(found: Comparison, verdict: Verdict, there: Verdict | None = None) -> HtmlReport:
-    """The report of a comparison, of the verdict on it and of that on the board."""
-    lines = verdict.lines
+def page(
+    found: Comparison, verdict: Verdict, there: Verdict | None = None, coarse: Sequence[str] = ()
+) -> HtmlReport:
+    """The report of a comparison, of the verdict on it and of that on the board; ``coarse``: what channels lose in the file."""
+    lines = [*verdict.lines, *coarse]
     if there is not None:
         lines += [f"On the board: {there.headline}", *there.lines]
     lines += found.board.lines(len(found.tensors)) if found.board else []

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rknnlite_backend.perf import UNKNOWN
+from rknnlite_graph.coarse_multipliers import REMEDY, CoarseLayer, coarse_summary, worst_of
 
 from rknnlite.spi.command import Column, Line, Part, Table, Tone
 
 from .. import Comparison, Distance, Group, Kind, Verdict
 
-__all__ = ["compare_parts"]
+__all__ = ["coarse_lines", "compare_parts"]
 
 _TONES = {"good": Tone.GOOD, "doubtful": Tone.WARN, "bad": Tone.BAD}
 _NAMES = 6
 
 
 def compare_parts(
-    found: Comparison, verdict: Verdict, manual: bool = False, hint: str = "", there: Verdict | None = None
+    found: Comparison,
+    verdict: Verdict,
+    manual: bool = False,
+    hint: str = "",
+    there: Verdict | None = None,
+    coarse: Sequence[str] = (),
 ) -> list[Part]:
     """What was compared and the verdict, ``there``: that on the board; ``manual``: with the manual's table. ``hint`` says how to
-    learn more."""
+    learn more, ``coarse`` what channels lose in the file (``coarse_lines``)."""
     shown = verdict.kind is not Kind.IDENTICAL or bool(found.floating) or found.board is not None
     parts: list[Part] = [str(found)] if manual and shown else _beside(found, shown)
     parts += _judged("on the simulator: " if found.board else "", verdict)
     parts += _judged("on the board: ", there) if there else []
+    parts += [Line(line, Tone.WARN, 2) for line in coarse]
     return [*parts, *([Line(hint, Tone.QUIET, 2)] if hint else [])]
+
+
+def coarse_lines(layers: Sequence[CoarseLayer]) -> list[str]:
+    """That channels lose their scale in the file, in which layers most, and what to do; nothing where none does by a step."""
+    worst = worst_of(layers)
+    return [coarse_summary(layers), *map(str, worst), f"-> {REMEDY}"] if worst else []
 
 
 def _judged(where: str, verdict: Verdict) -> list[Part]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rknnlite_backend import versions
+from rknnlite_graph.coarse_multipliers import coarse_findings
 from rknnlite_graph.known_hardware_issues import silicon
 
 from rknnlite import config, plugins
@@ -36,6 +37,7 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
         return
     yield from made_for(topic, file, board.soc())
     yield from silicon(found)
+    yield from coarse_findings(found)
     missing_ops = sorted(set(found.custom_ops) - {op.op_type for op in plugins.custom_ops()})
     if missing_ops and not found.board_only:
         remedy = "pass them as custom_ops, or install the plugin that has them (docs/plugin-authors.md)"
