@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rknnlite_insight.dumps import DumpWriter, SideDump
 
     from .cache_coherence import CacheCoherence
-    from .engines.engine import Engine
 
 __all__ = ["ContextSettings", "OpenedModel"]
 
@@ -47,8 +46,8 @@ class OpenedModel:
     times: bool
     dumps: bool
     """Every run writes its tensors."""
-    engine: Optional[Engine] = None
-    """What computes as long as nobody looks on; None: the numpy kernels."""
+    engine_name: Optional[str] = None
+    """Of the engine that computes as long as nobody looks on; None: the fastest."""
 
     @classmethod
     def of(cls, file: ModelFile, soc: Soc, options: OpenOptions) -> OpenedModel:
@@ -69,7 +68,7 @@ class OpenedModel:
             logs=logs,
             times=logs or bool(options.extra.get("collect_perf")),
             dumps=asked >= _LOG_TENSORS,
-            engine=_engine(options.extra.get("engine")),
+            engine_name=_engine_name(options.extra.get("engine")),
         )
 
     @functools.cached_property
@@ -138,14 +137,16 @@ class OpenedModel:
         return CacheCoherence(*(self.options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
 
 
-def _engine(given: object) -> Optional[Engine]:
-    """See ``engines.choice.chosen``; nothing is loaded for the numpy kernels."""
-    asked = given if given is not None else config.get("engine")
-    if asked == "numpy":
-        return None
-    from .engines.choice import chosen
+def _engine_name(given: object) -> Optional[str]:
+    """See ``engines.choice.chosen``, which raises for a name that is not known or not installed."""
+    if (given if given is not None else config.get("engine")) == "numpy":
+        return "numpy"  # and nothing is loaded
+    from .engines.choice import asked, chosen
 
-    return chosen(given)
+    name: Optional[str] = asked(given)
+    if name is not None:
+        chosen(name)
+    return name
 
 
 @dataclass

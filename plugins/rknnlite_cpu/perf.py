@@ -11,7 +11,8 @@ from rknnlite_graph.graph import Graph, Node, Tensor, TensorRole
 
 from rknnlite.socs import Soc
 
-from .plan import MARKERS, ExecutionPlan
+from .plan import ExecutionPlan
+from .steps import MARKERS
 
 __all__ = ["memory_size", "perf_table"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Optional
 
@@ -20,61 +20,23 @@ from rknnlite.spi.custom_op import unregistered
 
 from .ops import builder_of
 from .registry import Builder
+from .steps import MARKERS, LateKernel, Step, Watch
 from .values import Array, Kernel
 
 if TYPE_CHECKING:
     from .custom_ops import CustomNode
     from .engines.accelerator import Accelerator, Island
+    from .engines.tiers import Tiers
 
-__all__ = ["MARKERS", "ExecutionPlan", "Step", "Watch"]
-
-MARKERS = ("InputOperator", "OutputOperator")
-"""Node types that only mark where a graph begins and ends."""
-
-
-@dataclass
-class Step:
-    """One node: its kernel, where operands come from and results go, and which values die after it."""
-
-    node: Node
-    kernel: Kernel
-    sources: list[int]
-    targets: list[int]
-    shapes: list[tuple[int, ...]]
-    drops: list[int] = field(default_factory=list)
-
-
-class LateKernel:
-    """The kernel of a node that is prepared when it is first called: an engine computes the node as long as nobody looks."""
-
-    __slots__ = ("_check", "_kernel", "_make")
-
-    def __init__(self, make: Callable[[], Kernel], check: Callable[[], None]) -> None:
-        self._make, self._check = make, check
-        self._kernel: Optional[Kernel] = None
-
-    def __call__(self, values: list[Array]) -> list[Array]:
-        if self._kernel is None:
-            self._check()  # the file may be another one by now
-            self._kernel = self._make()
-        return self._kernel(values)
-
-
-class Watch:
-    """Looks on while a plan runs; a subclass overrides what it needs."""
-
-    def before(self, step: Step, values: dict[int, Array]) -> None:
-        """Called before a step; may replace the values of its operands."""
-
-    def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
-        """Called when the results of a step are among the values, before operands are dropped."""
+__all__ = ["ExecutionPlan"]
 
 
 class ExecutionPlan:
     """Runs one graph. Built once; ``run`` may be called any number of times, one caller at a time.
 
     ``declared`` are the custom operators that the file names: those may be registered later, other unknown node
-    types are refused at once. ``accelerator`` has an engine compute what it can, as long as nobody looks on.
+    types are refused at once. ``accelerator`` has an engine compute what it can, as long as nobody looks on; ``tiers`` finds
+    one while frames run.
     """
 
     def __init__(
@@ -84,6 +46,7 @@ class ExecutionPlan:
         ops: Mapping[str, CustomOp] | None = None,
         declared: Collection[str] = (),
         accelerator: Optional[Accelerator] = None,
+        tiers: Optional[Tiers] = None,
     ) -> None:
         self.graph = graph
         self._model_name = model_name
@@ -91,7 +54,8 @@ class ExecutionPlan:
         self._custom: dict[int, CustomNode] = {}
         self._accelerator = accelerator
         self._late = accelerator.late if accelerator is not None else frozenset()
-        self._check = accelerator.check if accelerator is not None else _nothing
+        self._tiers = tiers
+        self._check = next((each.check for each in (accelerator, tiers) if each is not None), _nothing)
         self._fast: Optional[list[Step]] = None
         self.steps = [self._step(node, ops or {}) for node in graph.nodes if node.op not in MARKERS]
         _plan_drops(self.steps, graph.outputs)
@@ -111,11 +75,16 @@ class ExecutionPlan:
                     previous.close()
         if self._accelerator is not None:
             self._accelerator, self._fast = self._accelerator.without(op.op_type), None
+        if self._tiers is not None:
+            self._tiers.leave()
+            self._tiers = self._tiers.without(op.op_type)
 
     def twin(self, ops: Mapping[str, CustomOp]) -> ExecutionPlan:
         """The same plan for another caller: weights are shared, custom operators get nodes of their own."""
         other = copy.copy(self)
         other._custom, other._fast = {}, None
+        if other._tiers is not None:
+            other._tiers.join()
         other.steps = [replace(step) for step in self.steps]
         for step in other.steps:
             if step.node.index in self._custom:
@@ -132,6 +101,9 @@ class ExecutionPlan:
         for node in self._custom.values():
             node.close()
         self._custom.clear()
+        if self._tiers is not None:
+            self._tiers.leave()
+            self._tiers = None
 
     def _step(self, node: Node, ops: Mapping[str, CustomOp]) -> Step:
         view = NodeView(self.graph, node)
@@ -153,7 +125,9 @@ class ExecutionPlan:
         builder = builder_of(node.op)
         if builder is not None:
             prepare = partial(_prepared, builder, view.graph, node, self._model_name)
-            return LateKernel(prepare, self._check) if node.index in self._late else prepare()
+            if node.index in self._late:
+                return LateKernel(prepare, self._check)
+            return prepare() if self._tiers is None else LateKernel(prepare, self._check, prepare())
         if node.op in ops:
             raise ModelUnsupported(
                 f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "
@@ -177,8 +151,27 @@ class ExecutionPlan:
 
     def run(self, inputs: Mapping[int, Array], watch: Watch | None = None) -> dict[int, Array]:
         """Values of the graph inputs by tensor index -> values of the graph outputs; ``watch`` looks on."""
+        if watch is not None:
+            return self._walk(self.steps, inputs, watch)
+        if self._tiers is not None:
+            return self._tiers.run(self, inputs)
+        return self._walk(self.steps if self._accelerator is None else self._accelerated(), inputs)
+
+    def run_on(self, accelerator: Optional[Accelerator], inputs: Mapping[int, Array]) -> dict[int, Array]:
+        """``run`` on what ``tiers`` have found; when they are settled the plan stays on it."""
+        if accelerator is not self._accelerator:
+            self._accelerator, self._fast = accelerator, None
+        tiers = self._tiers
+        if tiers is not None and tiers.settled:
+            tiers.leave()
+            self._tiers = self._fast = None  # islands anew, without the numpy kernels that they replace
+        return self._walk(self.steps if accelerator is None else self._accelerated(), inputs)
+
+    def _walk(
+        self, steps: Sequence[Step], inputs: Mapping[int, Array], watch: Watch | None = None
+    ) -> dict[int, Array]:
         values: dict[int, Array] = dict(inputs)
-        for step in self.steps if watch is not None or self._accelerator is None else self._accelerated():
+        for step in steps:
             if watch is None:
                 self._run_step(step, values)
             else:
@@ -206,7 +199,8 @@ class ExecutionPlan:
                     fast.append(_island_step(first[step.node.index], self.graph))
                 elif step.node.index not in inside:
                     fast.append(replace(step, drops=[]))
-                self._put_off(step, inside)
+                if self._tiers is None:  # else the kernels are needed to compare with
+                    self._put_off(step, inside)
             _plan_drops(fast, self.graph.outputs)
             self._fast = fast
         return self._fast
@@ -214,7 +208,11 @@ class ExecutionPlan:
     def _put_off(self, step: Step, inside: Collection[int]) -> None:
         """Give back the weights of a numpy kernel that an island has proven to be needless."""
         builder = builder_of(step.node.op)
-        if step.node.index in inside and builder is not None and not isinstance(step.kernel, LateKernel):
+        if step.node.index not in inside or builder is None:
+            return
+        if isinstance(step.kernel, LateKernel):
+            step.kernel.put_off()
+        else:
             make = partial(_prepared, builder, self.graph, step.node, self._model_name)
             step.kernel = LateKernel(make, self._check)
 

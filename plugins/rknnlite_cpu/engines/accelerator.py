@@ -21,7 +21,7 @@ from rknnlite.native.forks import after_fork
 
 from ..kernels.threads import share
 from ..values import Array
-from .engine import Engine, Kernels, Program
+from .engine import Engine, Kernels, Program, Stopped, nothing
 from .engine_cache import Store
 from .partition import segment_of
 
@@ -144,25 +144,31 @@ class Accelerator:
             self.engine, self._graph, self._label, taken, self._store.beside(sorted(taken)), self.check
         )
 
-    def islands(self, kernels: Kernels) -> list[Island]:
-        """All islands; proven against ``kernels`` on first use, unless an earlier process has done that."""
+    def islands(
+        self, kernels: Kernels, threads: Optional[int] = None, go_on: Callable[[], None] = nothing
+    ) -> list[Island]:
+        """All islands; proven against ``kernels`` on first use, unless an earlier process has done that.
+
+        They are compiled for ``threads``, the caller's share where none are given. ``go_on`` is called between the steps of a
+        proof, and may end it by what it raises.
+        """
         if self._islands is None:
             with self._lock:
                 if self._islands is None:
-                    self._islands = self._found(kernels)
+                    self._islands = self._found(kernels, threads or share(), go_on)
         return self._islands
 
-    def _found(self, kernels: Kernels) -> list[Island]:
+    def _found(self, kernels: Kernels, threads: int, go_on: Callable[[], None]) -> list[Island]:
         try:
             if self._kept is None:
-                return self._proven(kernels)
+                return self._proven(kernels, threads, go_on)
             form, parts = self._kept
             nodes = {node.index: node for node in self._graph.nodes}
             return [
                 self._island([nodes[index] for index in part], form, number)
                 for number, part in enumerate(parts)
             ]
-        except RknnError:
+        except (RknnError, Stopped):
             raise
         except Exception as error:  # whatever an engine may do: the numpy kernels are there
             logger.warning(
@@ -182,15 +188,15 @@ class Accelerator:
             self.engine, self._graph, segment, form, self._store.loader(f"island{number}"), self.check
         )
 
-    def _proven(self, kernels: Kernels) -> list[Island]:
+    def _proven(self, kernels: Kernels, threads: int, go_on: Callable[[], None]) -> list[Island]:
         from .prover import Prover
 
         self.check()
-        prover = Prover(self.engine, self._graph, self._label, self._taken, kernels)
+        prover = Prover(self.engine, self._graph, self._label, self._taken, kernels, threads, go_on)
         islands = []
         for number, found in enumerate(prover.islands()):
             island = self._island(found.nodes, prover.form, number)
-            island.use(found.program, share())
+            island.use(found.program, threads)
             self._store.keep(f"island{number}", found.lowered)
             islands.append(island)
         parts = [[node.index for node in island.segment.nodes] for island in islands]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from importlib import metadata
 from importlib.util import find_spec
 from typing import Any, Optional
 
@@ -13,7 +14,7 @@ from rknnlite.log import logger
 
 from .engine import Engine
 
-__all__ = ["NAMES", "chosen"]
+__all__ = ["NAMES", "asked", "chosen", "engine", "installed", "version"]
 
 NAMES = ("numpy", "onnxruntime", "openvino")
 _DEFAULT = "onnxruntime"
@@ -27,20 +28,42 @@ def chosen(given: Any) -> Optional[Engine]:
     None: the numpy kernels. Raises ParamInvalid for an unknown name, BackendUnavailable for one that was asked for and is
     not installed.
     """
-    asked = given if given is not None else config.get("engine") or None
-    if given is None and asked in _LANGUAGE_MODELS_ONLY:
-        asked = None
-    if asked is None:
-        return _engine(_DEFAULT) if _lacking(_DEFAULT) == "" else None
-    if asked not in NAMES:
-        raise ParamInvalid(f"engine {asked!r:.80} is unknown; there are {', '.join(NAMES)}")
-    if asked == "numpy":
+    name = asked(given)
+    if name is None:
+        return engine(_DEFAULT) if _lacking(_DEFAULT) == "" else None
+    if name not in NAMES:
+        raise ParamInvalid(f"engine {name!r:.80} is unknown; there are {', '.join(NAMES)}")
+    if name == "numpy":
         return None
-    lacking = _lacking(asked)
+    lacking = _lacking(name)
     if lacking:
-        extra = "openvino" if asked == "openvino" else "fast"
-        raise missing(extra, f"the engine {asked} needs {lacking}, which is not installed")
-    return _engine(asked)
+        extra = "openvino" if name == "openvino" else "fast"
+        raise missing(extra, f"the engine {name} needs {lacking}, which is not installed")
+    return engine(name)
+
+
+def asked(given: Any) -> Any:
+    """What an option or ``RKNNLITE_ENGINE`` names; None: whatever is fastest."""
+    if given is not None:
+        return given
+    found = config.get("engine") or None
+    return None if found in _LANGUAGE_MODELS_ONLY else found
+
+
+def installed() -> list[str]:
+    """Engines that may be chosen without being asked for, the default first. Nothing is loaded."""
+    others = [name for name in NAMES if name not in (_DEFAULT, "numpy")]
+    return [name for name in (_DEFAULT, *others) if not _lacking(name)]
+
+
+@functools.cache
+def version(name: str) -> str:
+    """Of an installed engine; nothing is loaded where its distribution tells."""
+    try:
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        found = engine(name)
+        return name if found is None else found.version
 
 
 @functools.cache
@@ -57,7 +80,8 @@ def _lacking(name: str) -> str:
 
 
 @functools.cache
-def _engine(name: str) -> Optional[Engine]:
+def engine(name: str) -> Optional[Engine]:
+    """An installed engine, loaded once; None where that fails, which is told."""
     try:
         if name == "openvino":
             from .with_openvino import OpenVino

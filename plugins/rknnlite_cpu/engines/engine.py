@@ -9,10 +9,18 @@ from rknnlite_graph.lowering import Form
 
 from ..values import Array, Kernel
 
-__all__ = ["Engine", "Kernels", "Program"]
+__all__ = ["Engine", "Kernels", "Program", "Stopped", "nothing"]
 
 Kernels = Mapping[int, Kernel]
 """The numpy kernel of a node by its index."""
+
+
+class Stopped(Exception):
+    """Nobody waits for a proof any more."""
+
+
+def nothing() -> None:
+    """Between the steps of a proof that the caller waits for."""
 
 
 class Program(abc.ABC):

@@ -7,7 +7,7 @@ left to numpy, and what remains of its island is proven anew. Last, the island a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from rknnlite.log import logger
 
 from ..kernels.threads import share
 from ..values import Array
-from .engine import Engine, Kernels, Program
+from .engine import Engine, Kernels, Program, Stopped
 from .partition import islands_of, segment_of
 from .proof import agrees, random_value
 
@@ -58,9 +58,17 @@ class Prover:
     """See the module."""
 
     def __init__(
-        self, engine: Engine, graph: Graph, label: str, taken: Collection[str], kernels: Kernels
+        self,
+        engine: Engine,
+        graph: Graph,
+        label: str,
+        taken: Collection[str],
+        kernels: Kernels,
+        threads: int,
+        go_on: Callable[[], None],
     ) -> None:
         self._engine, self._graph, self._label, self._kernels = engine, graph, label, kernels
+        self._threads, self._go_on = threads, go_on
         self._lowering = plugins.lowering(engine.lowering)
         self.form: Form = engine.form
         self._lowered = {node.index for node in graph.nodes if self._may_be(node, taken)}
@@ -107,11 +115,13 @@ class Prover:
             if bad:
                 return found
         try:
+            self._go_on()
             lowered = self._engine.prepared(self._lowering.segment(self._graph, segment, self.form))
+            self._go_on()
             names = [segment.tensor_name(i) for i in segment.outputs]
-            program = self._engine.compile(lowered, names, share())
+            program = self._engine.compile(lowered, names, self._threads)
             results = program.run([entering[i] for i in segment.inputs])
-        except RknnError:
+        except (RknnError, Stopped):
             raise
         except Exception as error:
             self._say(part[0], f"{len(part)} nodes from there on: {type(error).__name__}: {error!s:.300}")
@@ -144,14 +154,16 @@ class Prover:
         made = [index for node in chunk for index in node.outputs]
         segment = Segment(tuple(chunk), segment_of(self._graph, chunk, ()).inputs, tuple(made))
         try:
+            self._go_on()
             lowered = self._lowering.segment(self._graph, segment, self.form)
+            self._go_on()
             names = [segment.tensor_name(i) for i in made]
             program = self._engine.compile(lowered, names, share())
             results = program.run([values[i] for i in segment.inputs])
         except NotLowered as error:
             self._say(error.node or chunk[0], str(error))
             return {error.node.index} if error.node is not None else {node.index for node in chunk}
-        except RknnError:
+        except (RknnError, Stopped):
             raise
         except Exception as error:
             return self._unable(chunk, error)
@@ -173,6 +185,7 @@ class Prover:
     def _agrees(self, node: Node, values: dict[int, Array]) -> bool:
         tensors = self._graph.tensors
         live = [i for i in node.inputs if i >= 0 and tensors[i].role is not TensorRole.CONST]
+        self._go_on()
         with np.errstate(all="ignore"):  # random data may well be infinite somewhere
             expected = self._kernels[node.index]([values[i] for i in live])
         if agrees(self._graph, node, expected, [values[i] for i in node.outputs]):
