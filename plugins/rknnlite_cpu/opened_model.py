@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
@@ -78,8 +77,10 @@ class OpenedModel:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Of the file's bytes: what is known of one file holds for its copies."""
-        return hashlib.sha256(self.file.data).hexdigest()
+        """Of the file's bytes."""
+        from .engines.engine_cache import digest_of
+
+        return digest_of(self.file)
 
     @property
     def timing_note(self) -> str:

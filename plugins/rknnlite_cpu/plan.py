@@ -127,7 +127,9 @@ class ExecutionPlan:
             prepare = partial(_prepared, builder, view.graph, node, self._model_name)
             if node.index in self._late:
                 return LateKernel(prepare, self._check)
-            return prepare() if self._tiers is None else LateKernel(prepare, self._check, prepare())
+            if self._accelerator is None and self._tiers is None:
+                return prepare()
+            return LateKernel(prepare, self._check, prepare())
         if node.op in ops:
             raise ModelUnsupported(
                 f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "
@@ -190,7 +192,9 @@ class ExecutionPlan:
         """The steps with islands in the place of the nodes that an engine computes."""
         if self._fast is None:
             assert self._accelerator is not None
-            islands = self._accelerator.islands({step.node.index: step.kernel for step in self.steps})
+            islands = self._accelerator.islands(
+                {step.node.index: _judging(step.kernel) for step in self.steps}
+            )
             first = {island.segment.nodes[0].index: island for island in islands}
             inside = {node.index for island in islands for node in island.segment.nodes}
             fast: list[Step] = []
@@ -249,6 +253,19 @@ class ExecutionPlan:
             f"{self._model_name}: node {step.node.label()} gives shape {list(result.shape)}, "
             f"the file says {list(shape)}"
         )
+
+
+def _judging(kernel: Kernel) -> Kernel:
+    """For a proof before the first frame: a kernel that was judged is mostly needed no more, and is given back."""
+    if not isinstance(kernel, LateKernel):
+        return kernel
+
+    def once(values: list[Array]) -> list[Array]:
+        results = kernel(values)
+        kernel.put_off()
+        return results
+
+    return once
 
 
 def _nothing() -> None:

@@ -19,6 +19,7 @@ from rknnlite.files.json_text import parse_json
 from rknnlite.log import logger
 from rknnlite.native.forks import after_fork
 
+from ..kernels.buffers import give_back_heap
 from ..kernels.threads import share
 from ..values import Array
 from .engine import Engine, Kernels, Program, Stopped, nothing
@@ -200,6 +201,7 @@ class Accelerator:
             self._store.keep(f"island{number}", found.lowered)
             islands.append(island)
         parts = [[node.index for node in island.segment.nodes] for island in islands]
+        give_back_heap()
         self._store.keep("verdict", json.dumps({"form": prover.form.value, "islands": parts}).encode())
         return islands
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Optional
 
 from rknnlite_graph.graph import Graph
@@ -16,6 +15,7 @@ from rknnlite.spi.inspection import Description, Inspector
 
 from ..fidelity import Fidelity
 from . import choice
+from .engine_cache import digest_of
 from .subject import NUMPY, Subject, kept_choice, same_on_all
 
 __all__ = ["EngineInspector"]
@@ -49,8 +49,7 @@ def _told(file: ModelFile, graph: Graph) -> tuple[str, str]:
     others = " or ".join(names)
     if not same_on_all(graph):
         return names[0], f"{names[0]}, from the first frame on: parts of the network are computed in float"
-    digest = hashlib.sha256(file.data).hexdigest()
-    key = (digest, file.model.default_shape, Fidelity.NPU.value, sorted(NO_ATTRIBUTES.items()))
+    key = (digest_of(file), file.model.default_shape, Fidelity.NPU.value, sorted(NO_ATTRIBUTES.items()))
     kept = kept_choice(Subject(graph, file.label, frozenset(), key, file.check), names)
     if kept is None:
         return NUMPY, f"numpy at first; {others} if that is faster, tried while frames run"

@@ -28,7 +28,8 @@ from .proof import agrees, random_value
 __all__ = ["Found", "Prover"]
 
 _MOST_ELEMENTS = 1 << 23
-"""Of the results that are looked at together: 32 MiB."""
+"""Of the results that are looked at together, and of the weights behind them with their copies: 32 MiB."""
+_COPIES = 4
 _MARKERS = ("InputOperator", "OutputOperator")
 _CHECKED = (
     "Gather",
@@ -139,13 +140,20 @@ class Prover:
         chunk: list[Node] = []
         elements = 0
         for node in part:
-            size = sum(int(np.prod(self._graph.tensors[i].shape)) for i in node.outputs)
+            size = sum(int(np.prod(self._graph.tensors[i].shape)) for i in node.outputs) + self._weights(node)
             if chunk and elements + size > _MOST_ELEMENTS:
                 yield chunk
                 chunk, elements = [], 0
             chunk.append(node)
             elements += size
         yield chunk
+
+    def _weights(self, node: Node) -> int:
+        """Numbers that the lowered node holds; while a session is made they lie in memory several times."""
+        tensors = self._graph.tensors
+        own = 0 if node.conv is None else int(np.prod(node.conv.weight_shape))
+        stored = (tensors[i] for i in node.inputs if i >= 0 and tensors[i].role is TensorRole.CONST)
+        return _COPIES * (own + sum(int(np.prod(tensor.shape)) for tensor in stored))
 
     def _judged(
         self, chunk: Sequence[Node], part: Sequence[Node], values: dict[int, Array], wanted: Sequence[int]
