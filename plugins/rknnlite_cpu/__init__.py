@@ -4,7 +4,7 @@
   ``in_flight``, ``input_conversion``, ``run_outputs`` and ``bindings`` (memory of the caller); ``opened_model`` and
   ``shape_variant`` say what is fixed for a model and for one of its shapes.
 * Zero-copy as on a board: ``zerocopy``, ``memory`` (memfds), ``cache_coherence``.
-* Computing: ``plan`` (a graph prepared to run) of ``steps``, ``registry`` (operators by node type), ``values`` (how values
+* Computing: ``plan`` (a graph prepared to run), ``registry`` (operators by node type), ``values`` (how values
   live), ``ops`` (one family of operators per file), ``kernels`` (numbers alone), ``engines`` (what runs parts of a plan
   faster), ``fidelity`` (the same graph in float), ``custom_ops`` and ``postprocess`` (operators between two nodes, plugins
   behind the last).

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rknnlite_backend.perf import MemorySize, PerfTable
     from rknnlite_insight.dumps import Dump
 
+    from .plan import Watch
     from .shape_variant import ShapeVariant
-    from .steps import Watch
 
 __all__ = ["CpuContext"]
 

@@ -15,7 +15,7 @@ from rknnlite_graph.graph import Graph, Tensor, TensorRole
 
 from rknnlite.errors import RunTimeout
 
-from .steps import Step, Watch
+from .plan import Step, Watch
 from .values import Array, decode, encode, stored_elements
 
 if TYPE_CHECKING:

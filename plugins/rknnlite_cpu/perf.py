@@ -11,8 +11,7 @@ from rknnlite_graph.graph import Graph, Node, Tensor, TensorRole
 
 from rknnlite.socs import Soc
 
-from .plan import ExecutionPlan
-from .steps import MARKERS
+from .plan import MARKERS, ExecutionPlan
 
 __all__ = ["memory_size", "perf_table"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Optional, Protocol
 
 import numpy as np
 from rknnlite_graph.graph import Graph, Node
@@ -20,15 +20,81 @@ from rknnlite.spi.custom_op import unregistered
 
 from .ops import builder_of
 from .registry import Builder
-from .steps import MARKERS, LateKernel, Step, Watch
 from .values import Array, Kernel
 
 if TYPE_CHECKING:
     from .custom_ops import CustomNode
     from .engines.accelerator import Accelerator, Island
-    from .engines.tiers import Tiers
 
-__all__ = ["ExecutionPlan"]
+__all__ = ["MARKERS", "ExecutionPlan", "LateKernel", "Step", "Tiers", "Watch"]
+
+MARKERS = ("InputOperator", "OutputOperator")
+"""Node types that only mark where a graph begins and ends."""
+
+
+@dataclass
+class Step:
+    """One node: its kernel, where operands come from and results go, and which values die after it."""
+
+    node: Node
+    kernel: Kernel
+    sources: list[int]
+    targets: list[int]
+    shapes: list[tuple[int, ...]]
+    drops: list[int] = field(default_factory=list)
+
+
+class LateKernel:
+    """The kernel of a node that is prepared when it is first called: an engine computes the node as long as nobody looks."""
+
+    __slots__ = ("_check", "_kernel", "_make")
+
+    def __init__(
+        self, make: Callable[[], Kernel], check: Callable[[], None], kernel: Optional[Kernel] = None
+    ) -> None:
+        self._make, self._check, self._kernel = make, check, kernel
+
+    def __call__(self, values: list[Array]) -> list[Array]:
+        kernel = self._kernel
+        if kernel is None:
+            self._check()  # the file may be another one by now
+            kernel = self._kernel = self._make()
+        return kernel(values)
+
+    def put_off(self) -> None:
+        """Give back what was prepared."""
+        self._kernel = None
+
+
+class Watch:
+    """Looks on while a plan runs; a subclass overrides what it needs."""
+
+    def before(self, step: Step, values: dict[int, Array]) -> None:
+        """Called before a step; may replace the values of its operands."""
+
+    def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
+        """Called when the results of a step are among the values, before operands are dropped."""
+
+
+class Tiers(Protocol):
+    """Finds an engine while frames run; ``engines.tiers`` has them."""
+
+    settled: bool
+    """Nothing is to be tried any more."""
+    check: Callable[[], None]
+    """Raises ModelInvalid when the file of the weights was changed."""
+
+    def run(self, plan: ExecutionPlan, inputs: Mapping[int, Array]) -> dict[int, Array]:
+        """One frame of a plan, on what computes now."""
+
+    def join(self) -> None:
+        """One more plan has them."""
+
+    def leave(self) -> None:
+        """A plan has them no more."""
+
+    def without(self, op_type: str) -> Tiers:
+        """For a graph in which a custom operator has taken a type of nodes."""
 
 
 class ExecutionPlan:
@@ -151,27 +217,14 @@ class ExecutionPlan:
 
         return kernel
 
-    def run(self, inputs: Mapping[int, Array], watch: Watch | None = None) -> dict[int, Array]:
-        """Values of the graph inputs by tensor index -> values of the graph outputs; ``watch`` looks on."""
-        if watch is not None:
-            return self._walk(self.steps, inputs, watch)
-        if self._tiers is not None:
-            return self._tiers.run(self, inputs)
-        return self._walk(self.steps if self._accelerator is None else self._accelerated(), inputs)
-
-    def run_on(self, accelerator: Optional[Accelerator], inputs: Mapping[int, Array]) -> dict[int, Array]:
-        """``run`` on what ``tiers`` have found; when they are settled the plan stays on it."""
-        if accelerator is not self._accelerator:
-            self._accelerator, self._fast = accelerator, None
-        tiers = self._tiers
-        if tiers is not None and tiers.settled:
-            tiers.leave()
-            self._tiers = self._fast = None  # islands anew, without the numpy kernels that they replace
-        return self._walk(self.steps if accelerator is None else self._accelerated(), inputs)
-
-    def _walk(
-        self, steps: Sequence[Step], inputs: Mapping[int, Array], watch: Watch | None = None
+    def run(
+        self, inputs: Mapping[int, Array], watch: Watch | None = None, steps: Sequence[Step] | None = None
     ) -> dict[int, Array]:
+        """Values of the graph inputs by tensor index -> values of the graph outputs; ``watch`` looks on."""
+        if steps is None:
+            if watch is None and self._tiers is not None:
+                return self._tiers.run(self, inputs)
+            steps = self.steps if watch is not None or self._accelerator is None else self._accelerated()
         values: dict[int, Array] = dict(inputs)
         for step in steps:
             if watch is None:
@@ -187,6 +240,16 @@ class ExecutionPlan:
         if missing:
             raise ModelInvalid(f"{self._model_name}: no node computes the outputs {missing}")
         return {index: values[index] for index in self.graph.outputs}
+
+    def run_on(self, accelerator: Optional[Accelerator], inputs: Mapping[int, Array]) -> dict[int, Array]:
+        """``run`` on what ``tiers`` have found; when they are settled the plan stays on it."""
+        if accelerator is not self._accelerator:
+            self._accelerator, self._fast = accelerator, None
+        tiers = self._tiers
+        if tiers is not None and tiers.settled:
+            tiers.leave()
+            self._tiers = self._fast = None  # islands anew, without the numpy kernels that they replace
+        return self.run(inputs, steps=self.steps if accelerator is None else self._accelerated())
 
     def _accelerated(self) -> list[Step]:
         """The steps with islands in the place of the nodes that an engine computes."""

@@ -16,9 +16,8 @@ from rknnlite.spi import Input, PostProcess
 
 from .kernels.parallel import run_items
 from .kernels.threads import limited
-from .plan import ExecutionPlan
+from .plan import ExecutionPlan, Watch
 from .run_outputs import RunOutputs
-from .steps import Watch
 from .values import Array
 from .zerocopy import ZeroCopyContext
 

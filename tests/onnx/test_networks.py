@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from rknnlite_cpu.steps import MARKERS
+from rknnlite_cpu.plan import MARKERS
 from rknnlite_graph.graph import Graph
 from rknnlite_graph.lowering import Form
 from rknnlite_graph.read import read_graph

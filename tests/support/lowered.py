@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_cpu.plan import ExecutionPlan
-from rknnlite_cpu.steps import Step, Watch
+from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
 from rknnlite_graph.graph import Graph, Node, Tensor
 from rknnlite_graph.lowering import Form, NotLowered, Segment
 

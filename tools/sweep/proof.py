@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from judge import Judge, Verdict, compare
 from rknnlite_cpu.context import CpuContext
-from rknnlite_cpu.plan import ExecutionPlan
-from rknnlite_cpu.steps import Step, Watch
+from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
 from rknnlite_cpu.values import Array, centred_range, decode, round_f16
 from rknnlite_graph.float_graph import float_graph
 from rknnlite_graph.graph import Graph

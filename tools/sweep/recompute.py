@@ -25,8 +25,8 @@ from graph import Net
 from numpy.typing import NDArray
 from rknnlite_cpu.context import CpuContext
 from rknnlite_cpu.kernels.functions import FUNCTIONS, hard_sigmoid
+from rknnlite_cpu.plan import Step, Watch
 from rknnlite_cpu.registry import builder_for
-from rknnlite_cpu.steps import Step, Watch
 from rknnlite_cpu.values import Array, encode
 from rknnlite_graph.graph import Activation, FusedOp, Graph, Node, Tensor, TensorRole
 from rknnlite_graph.node_view import NodeView

@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 
 from rknnlite_graph.graph import Graph
 
-from ..steps import MARKERS
+from ..plan import MARKERS
 from . import choice
 from .accelerator import Accelerator
 from .engine import Engine

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Optional, Protocol
+from typing import Optional
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from rknnlite.native.forks import after_fork
 
 from ..kernels.buffers import trim
 from ..kernels.threads import limited, share
-from ..steps import Step, Watch
+from ..plan import ExecutionPlan, Step, Watch
 from ..values import Array
 from . import choice
 from .accelerator import Accelerator, Island
@@ -40,18 +40,6 @@ _WAIT = 0.05
 """Seconds between two looks at whether to go on."""
 _BREATH = 2e-4
 """Seconds in which frames get the interpreter, after each step of a proof."""
-
-
-class Plan(Protocol):
-    """What tiers need of a plan."""
-
-    steps: list[Step]
-
-    def run(self, inputs: Mapping[int, Array], watch: Optional[Watch] = None) -> dict[int, Array]:
-        """With somebody looking on: on the numpy kernels."""
-
-    def run_on(self, accelerator: Optional[Accelerator], inputs: Mapping[int, Array]) -> dict[int, Array]:
-        """On an engine, or on the numpy kernels."""
 
 
 class Tiers:
@@ -102,7 +90,7 @@ class Tiers:
         """For a graph in which a custom operator has taken a type of nodes."""
         return Tiers(replace(self._subject, taken=self._subject.taken | {op_type}), self._names)
 
-    def run(self, plan: Plan, inputs: Mapping[int, Array]) -> dict[int, Array]:
+    def run(self, plan: ExecutionPlan, inputs: Mapping[int, Array]) -> dict[int, Array]:
         """One frame, on what computes now; on the numpy kernels, looked at, where an engine is to be compared."""
         with self._turn() as trial:
             if trial is not None:

@@ -80,10 +80,7 @@ class OnnxRuntime(Engine):
             options = self._options(1)
             options.optimized_model_filepath = f"{folder}/model.onnx"
             _opened(model, options)
-            with Path(folder, "model.onnx").open("a+b") as file:
-                file.write(_DONE)
-                file.seek(0)
-                return file.read()
+            return Path(folder, "model.onnx").read_bytes() + _DONE
 
     def compile(self, model: bytes, outputs: Sequence[str], threads: int) -> Program:
         options = self._options(threads)

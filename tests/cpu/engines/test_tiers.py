@@ -20,7 +20,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 from rknnlite_cpu.engines import choice, prover, subject, tiers
 from rknnlite_cpu.engines.with_onnxruntime import OnnxRuntime
-from rknnlite_cpu.steps import LateKernel
+from rknnlite_cpu.plan import LateKernel
 
 import rknnlite
 from rknnlite.cli import main
