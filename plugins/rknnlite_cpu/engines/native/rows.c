@@ -89,20 +89,21 @@ void elementwise(const struct op *op, const struct scene *scene, int64_t task, i
         return;
     }
     int whole = op->other.height * op->other.width > 1 || plane == 1;
+    int64_t room = room_of(&op->y);
     for (int64_t i = from; i < to; i++) {
         const Q *x = scene->work + op->x.offset + i * op->x.pitch;
         const Q *other = scene->work + op->other.offset + (whole ? i : i / plane) * op->other.pitch;
         Q *y = scene->work + op->y.offset + i * op->y.pitch;
-        for (int64_t c = 0; c < op->y.pitch; c += BYTES) {
+        for (int64_t c = 0; c < room; c += BYTES) {
             vi a[4], b[4];
             unpacked(load_q(x + c), a);
             unpacked(load_q(other + c), b);
             join(op, op->kind == ADD, a, b);
             vq stored = packed(a);
-            if (op->y.pitch - c >= BYTES)
+            if (room - c >= BYTES)
                 memcpy(y + c, &stored, BYTES);
             else
-                memcpy(y + c, &stored, op->y.pitch - c);
+                memcpy(y + c, &stored, room - c);
         }
     }
 }
@@ -111,12 +112,13 @@ void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t 
 {
     int64_t from, to;
     part_of(op->y.items * op->y.height, task, tasks, &from, &to);
+    int64_t room = room_of(&op->y);
     for (int64_t line = from; line < to; line++) {
         int64_t item = line / op->y.height, top = line % op->y.height * op->strides[0] - op->pads[0];
         for (int64_t ox = 0; ox < op->y.width; ox++) {
             int64_t left = ox * op->strides[1] - op->pads[1];
             Q *y = pixel(scene, &op->y, item, line % op->y.height, ox);
-            for (int64_t c = 0; c < op->y.pitch; c += 16) {
+            for (int64_t c = 0; c < room; c += 16) {
                 typedef Q v16 __attribute__((vector_size(16)));
                 v16 best = (v16){} + (Q)(Q_OFFSET ? 0 : -128);
                 for (int64_t ky = 0; ky < op->kernel[0]; ky++) {
@@ -187,7 +189,10 @@ static void copy(const struct op *op, const struct scene *scene, int64_t item, i
     for (int64_t ox = 0; ox < op->y.width; ox++) {
         const Q *from = pixel(scene, &op->x, item, row / op->strides[0], ox / op->strides[1]) + op->depth;
         Q *to = pixel(scene, &op->y, item, row, ox) + op->place;
-        if (op->table == NULL)
+        if (op->table == NULL && op->channels % 16 == 0)
+            for (int64_t c = 0; c < op->channels; c += 16)
+                memcpy(to + c, from + c, 16);
+        else if (op->table == NULL)
             memcpy(to, from, op->channels);
         else
             for (int64_t c = 0; c < op->channels; c++)
