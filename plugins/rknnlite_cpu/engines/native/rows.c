@@ -75,17 +75,32 @@ INLINE void join(const struct op *op, const int adds, vi a[4], vi b[4])
     }
 }
 
+/* Every byte by a table; bytes behind the last one of `from` are read, too. */
+INLINE void look_up_all(const struct table *table, const Q *from, Q *to, int64_t count)
+{
+    int64_t c = 0;
+    for (; c + BYTES <= count; c += BYTES) {
+        vq found = look_up(table, load_q(from + c));
+        memcpy(to + c, &found, BYTES);
+    }
+    if (c == count)
+        return;
+    vq found = look_up(table, load_q(from + c));
+    const Q *rest = (const Q *)&found;
+    for (; c + 16 <= count; c += 16, rest += 16)
+        memcpy(to + c, rest, 16);
+    memcpy(to + c, rest, count - c);
+}
+
 void elementwise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
     int64_t plane = op->y.height * op->y.width, from, to;
     part_of(op->y.items * plane, task, tasks, &from, &to);
     if (op->kind == TABLE) {
-        for (int64_t i = from; i < to; i++) {
-            const uint8_t *x = (const uint8_t *)scene->work + op->x.offset + i * op->x.pitch;
-            Q *y = scene->work + op->y.offset + i * op->y.pitch;
-            for (int64_t c = 0; c < op->y.channels; c++)
-                y[c] = op->table[x[c]];
-        }
+        struct table table = table_at(op->table);
+        for (int64_t i = from; i < to; i++)
+            look_up_all(&table, scene->work + op->x.offset + i * op->x.pitch, scene->work + op->y.offset + i * op->y.pitch,
+                        op->y.channels);
         return;
     }
     int whole = op->other.height * op->other.width > 1 || plane == 1;
@@ -184,25 +199,27 @@ static void give(const struct op *op, const struct scene *scene, int64_t item, i
     }
 }
 
-static void copy(const struct op *op, const struct scene *scene, int64_t item, int64_t row)
+static void copy(const struct op *op, const struct scene *scene, int64_t item, int64_t row, const struct table *table)
 {
     for (int64_t ox = 0; ox < op->y.width; ox++) {
         const Q *from = pixel(scene, &op->x, item, row / op->strides[0], ox / op->strides[1]) + op->depth;
         Q *to = pixel(scene, &op->y, item, row, ox) + op->place;
-        if (op->table == NULL && op->channels % 16 == 0)
+        if (op->table != NULL)
+            look_up_all(table, from, to, op->channels);
+        else if (op->channels % 16 == 0)
             for (int64_t c = 0; c < op->channels; c += 16)
                 memcpy(to + c, from + c, 16);
-        else if (op->table == NULL)
-            memcpy(to, from, op->channels);
         else
-            for (int64_t c = 0; c < op->channels; c++)
-                to[c] = op->table[(uint8_t)from[c]];
+            memcpy(to, from, op->channels);
     }
 }
 
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
     const struct tensor *t = op->kind == GIVE ? &op->x : &op->y;
+    struct table table = {};
+    if (op->kind == COPY && op->table != NULL)
+        table = table_at(op->table);
     int64_t from, to;
     part_of(t->items * t->height, task, tasks, &from, &to);
     for (int64_t line = from; line < to; line++) {
@@ -212,6 +229,6 @@ void move(const struct op *op, const struct scene *scene, int64_t task, int64_t 
         else if (op->kind == GIVE)
             give(op, scene, item, row);
         else
-            copy(op, scene, item, row);
+            copy(op, scene, item, row, &table);
     }
 }
