@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from rknnlite_graph.graph import Activation, ConvParams, Stage
+from rknnlite_graph.graph import Activation, ConvParams
 from rknnlite_graph.node_view import NodeView
 
 from ...ops.requantise import IntegerStage

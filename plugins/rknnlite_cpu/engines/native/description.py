@@ -195,9 +195,12 @@ def _check(op: Op, size: int, layout: tuple[int, ...]) -> None:
             _demand(
                 all(isinstance(n, int) and 0 < n < _LARGEST for n in (*sides, plane.pitch)), f"sizes {sides}"
             )
-            _demand(plane.pitch >= max(plane.room, plane.channels) and plane.pitch % 4 == 0, f"pitch {plane.pitch}")
             _demand(
-                0 <= plane.offset and plane.offset + plane.nbytes <= size, f"place {plane.offset} of {size}"
+                plane.pitch >= max(plane.room, plane.channels) and plane.pitch % 4 == 0,
+                f"pitch {plane.pitch}",
+            )
+            _demand(
+                plane.offset >= 0 and plane.offset + plane.nbytes <= size, f"place {plane.offset} of {size}"
             )
     numbers = (*op.kernel, *op.strides, *op.dilations)
     _demand(all(isinstance(n, int) and 0 < n <= 1 << 16 for n in numbers), f"a window {numbers}")
@@ -302,8 +305,8 @@ def _copy(op: Op, layout: tuple[int, ...]) -> None:
     fits = op.y.height <= op.x.height * op.strides[0] and op.y.width <= op.x.width * op.strides[1]
     _demand(op.x.items == op.y.items and fits, "other planes")
     _demand(op.channels > 0, "no channels")
-    _demand(0 <= op.depth and op.depth + op.channels <= op.x.room, f"channel {op.depth}")
-    _demand(0 <= op.place and op.place + op.channels <= op.y.room, f"channel {op.place}")
+    _demand(op.depth >= 0 and op.depth + op.channels <= op.x.room, f"channel {op.depth}")
+    _demand(op.place >= 0 and op.place + op.channels <= op.y.room, f"channel {op.place}")
     if "table" in op.arrays:
         _of_length(op, table=256)
 

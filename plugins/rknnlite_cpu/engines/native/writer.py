@@ -63,8 +63,16 @@ class Writer:
 
     def may_lie_in(self, plane: Plane) -> bool:
         """Whether a plane that ops write already may become a part of another: it lies alone, and no op has folded it."""
-        folded = any(op.kind == "DEPTHWISE" and op.depth > 1 and any(plane is each for each in (op.x, op.y, op.other)) for op in self.ops)
-        return plane not in self.parts and plane.pitch % _CHANNELS == 0 and plane.channels % _CHANNELS == 0 and not folded
+        folded = any(
+            op.kind == "DEPTHWISE" and op.depth > 1 and any(plane is each for each in (op.x, op.y, op.other))
+            for op in self.ops
+        )
+        return (
+            plane not in self.parts
+            and plane.pitch % _CHANNELS == 0
+            and plane.channels % _CHANNELS == 0
+            and not folded
+        )
 
     def plane(self, tensor: Tensor) -> Plane:
         """Where a tensor lies."""
