@@ -41,6 +41,7 @@ TARGETS = {"i8": (0.6, 1.0), "fp16": (1.0, 1.4)}
 SCALING = 1.7
 """Two threads over one, for networks above ``LARGE`` milliseconds."""
 LARGE = 5.0
+ENGINES = list(dict.fromkeys(name for each in choice.candidates() for name in each.split("+")))
 SETTLED = 120.0
 """Seconds for the default engine to be found."""
 
@@ -108,7 +109,8 @@ def _settle(context: Any, call: Callable[[], object]) -> str:
     while context._shapes.current.plan._tiers is not None and time.monotonic() < end:
         call()
     accelerator = context._shapes.current.plan._accelerator
-    return NUMPY if accelerator is None else accelerator.engine.name
+    islands = [] if accelerator is None else accelerator._islands
+    return "+".join(dict.fromkeys(island.engine.name for island in islands)) or NUMPY
 
 
 def _float(onnx: Path, threads: int) -> Callable[[], object]:
@@ -219,9 +221,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 def about(rounds: int) -> str:
     """When, where and with what."""
-    versions = ", ".join(
-        f"{name} {metadata.version(name)}" for name in ("numpy", *choice.installed()) if _has(name)
-    )
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", *ENGINES) if _has(name))
     model = next(
         (line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")),
         platform.machine(),
@@ -267,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="*")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--engines", nargs="+", default=[NUMPY, *choice.installed()])
+    parser.add_argument("--engines", nargs="+", default=[NUMPY, *ENGINES])
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     if args.one is not None:

@@ -57,6 +57,7 @@ def open_model(
         extra: options of the backend. ``collect_perf=True`` times every run, for ``perf_table``. CPU reference:
             ``fidelity="float"`` computes the dequantised network in float, ``"npu"`` (default) as the NPU does,
             ``"table"`` also its activations by table;
+            ``engine_precise=False`` lets engines differ from numpy in last steps, to be faster;
             ``attributes={node or type: {name: value}}``, those that a mini or old container does not store, and
             ``alpha`` of functions in int16 and bfloat16 layers;
             ``postprocess``, the path of a post-process plugin made for RK1820/RK1828 (or a ``PostProcess``), whose

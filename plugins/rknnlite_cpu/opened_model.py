@@ -47,6 +47,8 @@ class OpenedModel:
     """Every run writes its tensors."""
     engine_name: Optional[str] = None
     """Of the engine that computes as long as nobody looks on; None: the fastest."""
+    engine_precise: bool = True
+    """Whether its integers of 8 bits are to be the numpy kernels' to the byte."""
 
     @classmethod
     def of(cls, file: ModelFile, soc: Soc, options: OpenOptions) -> OpenedModel:
@@ -68,6 +70,7 @@ class OpenedModel:
             times=logs or bool(options.extra.get("collect_perf")),
             dumps=asked >= _LOG_TENSORS,
             engine_name=_engine_name(options.extra.get("engine")),
+            engine_precise=_engine_precise(options.extra.get("engine_precise")),
         )
 
     @functools.cached_property
@@ -148,6 +151,10 @@ def _engine_name(given: object) -> Optional[str]:
     if name is not None:
         chosen(name)
     return name
+
+
+def _engine_precise(given: object) -> bool:
+    return config.get("engine_precise") != "0" if given is None else bool(given)
 
 
 @dataclass

@@ -7,14 +7,25 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.graph import Accumulator, TensorRole
 from rknnlite_graph.node_view import NodeView
+from rknnlite_graph.operators import operator_of
 
 from rknnlite.tensor import DType
 
 from .values import Array, Kernel, decode, encode, round_f16
 
-__all__ = ["Builder", "builder_for", "check_operands", "move_op", "op", "real_kernel", "real_op"]
+__all__ = [
+    "Builder",
+    "builder_for",
+    "centred_kernel",
+    "check_operands",
+    "move_op",
+    "op",
+    "real_kernel",
+    "real_op",
+]
 
 Builder = Callable[[NodeView], Kernel]
 _BUILDERS: dict[str, Builder] = {}
@@ -74,20 +85,60 @@ def check_operands(view: NodeView, least: int, rank: int = 0) -> None:
 
 
 def real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
-    """The kernel of a function on real values; see ``real_op``."""
+    """The kernel of a function on real values; see ``real_op``.
+
+    Where results of 8 bits hang on the last bit of a float, reals are double: what processors and libraries differ in moves none.
+    """
     fixed: list[Any] = [_stored(view, i) if view.is_const(i) else None for i in range(len(view.inputs))]
+    live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
+    outputs, where = view.outputs, f"node {view.node.label()}"
+    row = operator_of(view.node.op)
+    wide = row is not None and row.floating and any(is_small(tensor) for tensor in outputs)
+    if wide:
+        fixed = [_widened(each) for each in fixed]
+
+    def kernel(values: list[Array]) -> list[Array]:
+        operands = list(fixed)
+        for (position, tensor), value in zip(live, values):
+            real = decode(value, tensor)
+            operands[position] = _widened(real) if wide else real
+        result = function(view, *operands)
+        results = result if isinstance(result, tuple) else (result,)
+        return [encode(r, tensor, where) for r, tensor in zip(results, outputs)]
+
+    return kernel
+
+
+def _widened(value: Any) -> Any:
+    return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype == np.float32 else value
+
+
+def centred_kernel(view: NodeView, function: Callable[..., Any], count: int = 1) -> Kernel:
+    """As ``real_kernel``, for a function on integers: the first ``count`` operands come less their zero points, in float32.
+
+    They have 8 bits, so that their sums are exact in any order.
+    """
+    fixed: list[Any] = [None] * len(view.inputs)
+    for i in range(len(view.inputs)):
+        if view.is_const(i):
+            fixed[i] = _centred(view, i) if i < count else _stored(view, i)
     live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
     outputs, where = view.outputs, f"node {view.node.label()}"
 
     def kernel(values: list[Array]) -> list[Array]:
         operands = list(fixed)
         for (position, tensor), value in zip(live, values):
-            operands[position] = decode(value, tensor)
-        result = function(view, *operands)
-        results = result if isinstance(result, tuple) else (result,)
-        return [encode(r, tensor, where) for r, tensor in zip(results, outputs)]
+            operands[position] = value if position < count else decode(value, tensor)
+        return [encode(function(view, *operands), outputs[0], where)]
 
     return kernel
+
+
+def _centred(view: NodeView, position: int) -> Array:
+    """A quantised constant operand less its zero point."""
+    tensor = view.tensor(position)
+    assert tensor.quant is not None
+    return tensor.value().astype(np.float32) - np.float32(tensor.quant.zero_point)
 
 
 def _stored(view: NodeView, position: int) -> Array:

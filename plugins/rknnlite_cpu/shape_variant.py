@@ -166,15 +166,15 @@ def _engines(
     taken = frozenset(ops).intersection(node.op for node in graph.nodes)
     attributes = sorted(opened.attributes.items(), key=str)
     key = (opened.digest, number, opened.fidelity.value, attributes)
-    subject = Subject(graph, opened.label, taken, key, opened.file.check)
-    names = choice.installed() if opened.engine_name is None else []
-    if names and same_on_all(graph):
+    subject = Subject(graph, opened.label, taken, key, opened.file.check, opened.engine_precise)
+    names = choice.candidates() if opened.engine_name is None else []
+    if names and opened.engine_precise and same_on_all(graph):
         kept = kept_choice(subject, names)
         if kept is None:
             from .engines.tiers import Tiers
 
             return None, Tiers(subject, names)
-        engine = choice.engine(kept.name) if kept.name != NUMPY else None
+        engines = choice.engines(kept.name) if kept.name != NUMPY else ()
     else:
-        engine = choice.chosen(opened.engine_name)
-    return None if engine is None else subject.accelerator(engine), None
+        engines = choice.chosen(opened.engine_name)
+    return subject.accelerator(engines) if engines else None, None

@@ -23,15 +23,38 @@ class Form(enum.Enum):
     """What the numbers of a lowered network are.
 
     FLOAT: the dequantised network. QDQ: float with every stored tensor through Quantize/DequantizeLinear in the file's own
-    steps. EXACT: the NPU's integers, carried in float32. EXACT_INT8: the same, carried in 8 bits where that is exact.
-    FP16: float with every stored tensor rounded to float16.
+    steps. EXACT: the NPU's integers, carried in float32, computed so that every engine and processor has the same bits. EXACT_INT8:
+    the same, carried in 8 bits where that is exact. NEAR and NEAR_INT8: the same with functions and sums of floats as the engine has
+    them, faster and different in last bits. FP16: float with every stored tensor rounded to float16.
     """
 
     FLOAT = "float"
     QDQ = "qdq"
     EXACT = "exact"
     EXACT_INT8 = "exact-int8"
+    NEAR = "near"
+    NEAR_INT8 = "near-int8"
     FP16 = "fp16"
+
+    @property
+    def precise(self) -> bool:
+        """Whether integers do not hang on who computes."""
+        return self in (Form.EXACT, Form.EXACT_INT8)
+
+    @property
+    def as_the_npu(self) -> bool:
+        """Whether tensors are stored as the file has them."""
+        return self.precise or self in (Form.NEAR, Form.NEAR_INT8)
+
+    @property
+    def in_bytes(self) -> bool:
+        """Whether tensors of 8 bits are carried in as many."""
+        return self in (Form.EXACT_INT8, Form.NEAR_INT8)
+
+    @property
+    def near(self) -> Form:
+        """The same with functions and sums of floats as the engine has them."""
+        return {Form.EXACT: Form.NEAR, Form.EXACT_INT8: Form.NEAR_INT8}.get(self, self)
 
 
 class NotLowered(Exception):

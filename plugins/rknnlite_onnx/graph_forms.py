@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 def graph_in(form: Form, graph: Graph) -> Graph:
     """The graph whose nodes are written; nodes and tensor indices are those of ``graph``."""
-    if form in (Form.EXACT, Form.EXACT_INT8):
+    if form.as_the_npu:
         return graph
     if form is Form.FP16:
         return _half_graph(graph)

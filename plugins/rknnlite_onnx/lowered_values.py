@@ -69,7 +69,7 @@ class LoweredValues:
         """Whether a tensor is to be carried in 8 bits."""
         tensor = self.graph.tensors[index]
         small = tensor.quant is not None and tensor.dtype in (DType.INT8, DType.UINT8)
-        return small and self.form is Form.EXACT_INT8 and 0 <= element_zero(tensor) <= 255
+        return small and self.form.in_bytes and 0 <= element_zero(tensor) <= 255
 
     def has(self, index: int, rep: Rep) -> bool:
         """Whether a value is there in a form without converting."""

@@ -8,9 +8,11 @@ from rknnlite_graph.node_view import NodeView
 
 from . import ops
 from .lowered_values import LoweredValues
-from .registry import LoweredNode
+from .registry import LoweredNode, hangs_on_engines
 
-__all__ = ["write_node"]
+__all__ = ["FLOATS_BEHIND_BYTES", "write_node"]
+
+FLOATS_BEHIND_BYTES = "its bytes hang on the last bit of a float"
 
 _MISFITS = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError)
 
@@ -21,8 +23,11 @@ def write_node(values: LoweredValues, node: Node) -> None:
     if writer is None:
         raise NotLowered("ONNX has no operator for it, and nobody writes it", node)
     values.emitter.prefix = node.name or f"{node.op}_{node.index}"
+    lowered = LoweredNode(NodeView(values.graph, node), values)
+    if hangs_on_engines(lowered):
+        raise NotLowered(FLOATS_BEHIND_BYTES, node)
     try:
-        writer(LoweredNode(NodeView(values.graph, node), values))
+        writer(lowered)
     except NotLowered as error:
         raise NotLowered(str(error), node) from None
     except _MISFITS as error:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.graph import Accumulator, Tensor, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered
 from rknnlite_graph.node_view import NodeView
+from rknnlite_graph.operators import operator_of
 
 from rknnlite.tensor import DType
 
 from .emitter import Emitter
 from .lowered_values import LoweredValues, Rep
 
-__all__ = ["LoweredNode", "Writer", "lowers", "writer_of"]
+__all__ = ["LoweredNode", "Writer", "hangs_on_engines", "lowers", "writer_of"]
 
 Array = NDArray[Any]
+_SHARED = 1 << 14
+"""Elements that are worth another thread."""
 
 
 @dataclass
@@ -45,7 +50,12 @@ class LoweredNode:
     @property
     def exact(self) -> bool:
         """Whether the numbers are to be the CPU reference's to the byte; else engines compute as they like."""
-        return self.form in (Form.EXACT, Form.EXACT_INT8)
+        return self.form.as_the_npu
+
+    @property
+    def precise(self) -> bool:
+        """Whether no integer of 8 bits may hang on who computes; see ``Form``."""
+        return self.form.precise and any(is_small(tensor) for tensor in self.outputs)
 
     @property
     def attrs(self) -> Any:
@@ -61,6 +71,35 @@ class LoweredNode:
     def outputs(self) -> list[Tensor]:
         """Tensors of the results."""
         return self.view.outputs
+
+    def small(self, position: int) -> bool:
+        """Whether an operand is there and quantised in 8 bits."""
+        return self.has(position) and is_small(self.view.tensor(position))
+
+    def whole(self, position: int) -> str:
+        """An operand of 8 bits less its zero point, in float32."""
+        if not self.view.is_const(position):
+            return self.centred(position)
+        tensor = self.view.tensor(position)
+        assert tensor.quant is not None
+        return self.const(tensor.value().astype(np.float32) - np.float32(tensor.quant.zero_point))
+
+    def step(self, position: int) -> float:
+        """The scale of a quantised operand."""
+        params = self.view.tensor(position).quant
+        assert params is not None
+        return params.scale
+
+    def looked_up(self, table: Array, places: str, shape: Sequence[int]) -> str:
+        """Elements of a flat stored array at places (int32) of a shape.
+
+        onnxruntime copies single elements in Gather, five times as slowly as in GatherElements; that shares rows among threads.
+        """
+        size = prod(shape)
+        rows = next(n for n in (16, 12, 8, 6, 4, 3, 2, 1) if size % n == 0) if size >= _SHARED else 1
+        flat = self.emit("Reshape", places, self.ints(rows, size // rows))
+        stored = self.const(np.tile(table, (rows, 1)), table.dtype)
+        return self.emit("Reshape", self.emit("GatherElements", stored, flat, axis=1), self.ints(*shape))
 
     def refuse(self, why: str) -> NotLowered:
         """To be raised: this node cannot be written."""
@@ -188,17 +227,26 @@ class LoweredNode:
 
 Writer = Callable[[LoweredNode], None]
 _WRITERS: dict[str, Writer] = {}
+_PRECISE: set[str] = set()
 
 
-def lowers(*kinds: str) -> Callable[[Writer], Writer]:
-    """Register who writes nodes of these types."""
+def lowers(*kinds: str, precise: bool = False) -> Callable[[Writer], Writer]:
+    """Register who writes nodes of these types; ``precise``: sums and functions of 8 bits so that every engine has the same bytes."""
 
     def wrap(writer: Writer) -> Writer:
         for kind in kinds:
             _WRITERS[kind] = writer
+        if precise:
+            _PRECISE.update(kinds)
         return writer
 
     return wrap
+
+
+def hangs_on_engines(node: LoweredNode) -> bool:
+    """Whether results of 8 bits would depend on who computes: they come from sums or functions of floats."""
+    row = operator_of(node.view.node.op)
+    return node.precise and row is not None and row.floating and row.name not in _PRECISE
 
 
 def writer_of(kind: str) -> Optional[Writer]:

@@ -182,6 +182,7 @@ _LEGAL: dict[str, Callable[[Any], bool]] = {
             "collect_perf",
             "sram",
             "model_in_npu_memory",
+            "engine_precise",
             "flush_inputs",
             "flush_outputs",
             "info_only",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rknnlite_cpu import ops, registry
 from rknnlite_cpu.engines import proof, prover
-from rknnlite_cpu.kernels.functions import FUNCTIONS
+from rknnlite_graph.unary_functions import FUNCTIONS
 from rknnlite_graph.graph import RECURRENT_GATES, Graph, Lut, Node, Stage, Tensor, TensorRole
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import (

@@ -100,9 +100,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--engine", default="onnxruntime")
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL.rknn")
     options = parser.parse_args(arguments)
-    engine = chosen(options.engine)
-    if engine is None:
+    engines = chosen(options.engine)
+    if not engines:
         parser.error(f"the engine {options.engine} cannot be loaded here")
+    engine = engines[0]
     print(
         f"{platform.machine()}, numpy {np.__version__}, {engine.version}, form {engine.form.value}",
         flush=True,

@@ -13,7 +13,6 @@ from typing import Optional
 from rknnlite_graph.graph import Graph, Node
 from rknnlite_graph.lowering import Form, Segment
 
-from rknnlite import plugins
 from rknnlite.errors import RknnError
 from rknnlite.files.json_text import parse_json
 from rknnlite.log import logger
@@ -87,12 +86,21 @@ class Island:
         if kept is not None:
             return kept
         self.check()
-        return plugins.lowering(self.engine.lowering).segment(self.graph, self.segment, self.form)
+        return self.engine.lowering.segment(self.graph, self.segment, self.form)
 
     def forget(self) -> None:
         """After a fork, which the threads of engines do not survive: whoever dropped a program would wait for them."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._programs))
         self._programs, self._lock = {}, threading.RLock()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is kept of an island: which engine, by its place among them, and indices of nodes."""
+
+    engine: int
+    form: Form
+    nodes: list[int]
 
 
 _living: weakref.WeakSet[Island] = weakref.WeakSet()
@@ -107,25 +115,29 @@ after_fork(_forget_all)
 
 
 class Accelerator:
-    """The islands of one graph on one engine; plans of several contexts share it.
+    """The islands of one graph on engines; plans of several contexts share it.
 
     Args:
+        engines: the first has every node that it computes, the next one what is left.
         label: the model, for messages.
         taken: types of nodes that custom operators have.
+        precise: whether integers of 8 bits are to be the numpy kernels' to the byte.
         store: where verdicts and lowered islands are kept.
         check: raises ModelInvalid when the file of the weights was changed.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        engines: Sequence[Engine],
         graph: Graph,
         label: str,
         taken: Collection[str],
         store: Store,
         check: Callable[[], None],
+        precise: bool = True,
     ) -> None:
-        self.engine, self._graph, self._label, self._taken = engine, graph, label, frozenset(taken)
+        self.precise = precise
+        self._engines, self._graph, self._label, self._taken = engines, graph, label, frozenset(taken)
         self._store, self.check = store, check
         self._lock = threading.RLock()
         self._islands: Optional[list[Island]] = None
@@ -134,7 +146,7 @@ class Accelerator:
     @property
     def late(self) -> frozenset[int]:
         """Indices of nodes that an earlier process has proven: their numpy kernels are prepared when somebody looks on."""
-        return frozenset(index for part in self._kept[1] for index in part) if self._kept else frozenset()
+        return frozenset(index for part in self._kept or () for index in part.nodes)
 
     def without(self, op_type: str) -> Accelerator:
         """For a graph in which a custom operator has taken a type of nodes."""
@@ -142,7 +154,13 @@ class Accelerator:
             return self
         taken = {*self._taken, op_type}
         return Accelerator(
-            self.engine, self._graph, self._label, taken, self._store.beside(sorted(taken)), self.check
+            self._engines,
+            self._graph,
+            self._label,
+            taken,
+            self._store.beside(sorted(taken)),
+            self.check,
+            self.precise,
         )
 
     def islands(
@@ -160,59 +178,85 @@ class Accelerator:
         return self._islands
 
     def _found(self, kernels: Kernels, threads: int, go_on: Callable[[], None]) -> list[Island]:
-        try:
-            if self._kept is None:
-                return self._proven(kernels, threads, go_on)
-            form, parts = self._kept
-            nodes = {node.index: node for node in self._graph.nodes}
-            return [
-                self._island([nodes[index] for index in part], form, number)
-                for number, part in enumerate(parts)
-            ]
-        except (RknnError, Stopped):
-            raise
-        except Exception as error:  # whatever an engine may do: the numpy kernels are there
-            logger.warning(
-                "%s: the engine %s is of no use: %s: %.300s; the numpy kernels compute",
-                self._label,
-                self.engine.name,
-                type(error).__name__,
-                error,
+        if self._kept is None:
+            return self._proven(kernels, threads, go_on)
+        nodes = {node.index: node for node in self._graph.nodes}
+        return [
+            self._island(
+                self._engines[part.engine], [nodes[index] for index in part.nodes], part.form, number
             )
-            return []
+            for number, part in enumerate(self._kept)
+        ]
 
-    def _island(self, nodes: Sequence[Node], form: Form, number: int) -> Island:
+    def _island(self, engine: Engine, nodes: Sequence[Node], form: Form, number: int) -> Island:
         inside = {node.index for node in nodes}
         others = [node for node in self._graph.nodes if node.index not in inside]
         segment = segment_of(self._graph, nodes, others)
-        return Island(
-            self.engine, self._graph, segment, form, self._store.loader(f"island{number}"), self.check
-        )
+        return Island(engine, self._graph, segment, form, self._store.loader(f"island{number}"), self.check)
 
     def _proven(self, kernels: Kernels, threads: int, go_on: Callable[[], None]) -> list[Island]:
+        self.check()
+        islands: list[Island] = []
+        for engine in self._engines:
+            try:
+                self._add_proven(engine, kernels, islands, threads, go_on)
+            except (RknnError, Stopped):
+                raise
+            except Exception as error:  # whatever an engine may do: others are there
+                logger.warning(
+                    "%s: the engine %s is of no use: %s: %.300s; the numpy kernels compute",
+                    self._label,
+                    engine.name,
+                    type(error).__name__,
+                    error,
+                )
+        parts = [
+            {
+                "engine": self._engines.index(island.engine),
+                "form": island.form.value,
+                "nodes": [node.index for node in island.segment.nodes],
+            }
+            for island in islands
+        ]
+        give_back_heap()
+        self._store.keep("verdict", json.dumps(parts).encode())
+        return islands
+
+    def _add_proven(
+        self,
+        engine: Engine,
+        kernels: Kernels,
+        islands: list[Island],
+        threads: int,
+        go_on: Callable[[], None],
+    ) -> None:
+        """The islands that an engine makes of what is left by those before."""
         from .prover import Prover
 
-        self.check()
-        prover = Prover(self.engine, self._graph, self._label, self._taken, kernels, threads, go_on)
-        islands = []
-        for number, found in enumerate(prover.islands()):
-            island = self._island(found.nodes, prover.form, number)
+        done = {node.index for island in islands for node in island.segment.nodes}
+        prover = Prover(
+            engine, self._graph, self._label, self._taken, kernels, threads, go_on, self.precise, done
+        )
+        for found in prover.islands():
+            number = len(islands)
+            island = self._island(engine, found.nodes, prover.form, number)
             island.use(found.program, threads)
             self._store.keep(f"island{number}", found.lowered)
             islands.append(island)
-        parts = [[node.index for node in island.segment.nodes] for island in islands]
-        give_back_heap()
-        self._store.keep("verdict", json.dumps({"form": prover.form.value, "islands": parts}).encode())
-        return islands
 
-    def _read(self) -> Optional[tuple[Form, list[list[int]]]]:
+    def _read(self) -> Optional[list[_Part]]:
         kept = self._store.fetch("verdict")
         if kept is None:
             return None
         try:
-            found = parse_json(kept)
             known = {node.index for node in self._graph.nodes}
-            parts = [[int(index) for index in part] for part in found["islands"]]
-            return (Form(found["form"]), parts) if all(known.issuperset(part) for part in parts) else None
+            parts = [
+                _Part(int(part["engine"]), Form(part["form"]), [int(index) for index in part["nodes"]])
+                for part in parse_json(kept)
+            ]
+            whole = all(
+                known.issuperset(part.nodes) and part.engine in range(len(self._engines)) for part in parts
+            )
+            return parts if whole else None
         except (ValueError, KeyError, TypeError):
             return None

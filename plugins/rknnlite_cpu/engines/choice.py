@@ -1,11 +1,14 @@
-"""Which engine a context has."""
+"""Which engines a context has."""
 
 from __future__ import annotations
 
 import functools
+import shutil
 from importlib import metadata
 from importlib.util import find_spec
 from typing import Any, Optional
+
+from rknnlite_programs import buildcache
 
 from rknnlite import config, plugins
 from rknnlite.errors import BackendUnavailable, ParamInvalid
@@ -14,55 +17,76 @@ from rknnlite.log import logger
 
 from .engine import Engine
 
-__all__ = ["NAMES", "asked", "chosen", "engine", "installed", "version"]
+__all__ = ["NAMES", "asked", "candidates", "chosen", "engines", "version"]
 
-NAMES = ("numpy", "onnxruntime", "openvino")
-_DEFAULT = "onnxruntime"
-_LANGUAGE_MODELS_ONLY = ("native",)
-"""Engines of ``llm.compiled_products``, which choose nothing here when ``RKNNLITE_ENGINE`` names them."""
+NAMES = ("numpy", "native", "onnxruntime", "openvino")
+_DEFAULT = ("native", "onnxruntime")
+"""The first has networks of 8 bits, the second what is left."""
 
 
-def chosen(given: Any) -> Optional[Engine]:
-    """The engine that an option names, else ``RKNNLITE_ENGINE``, else onnxruntime where it is installed.
+def chosen(given: Any) -> tuple[Engine, ...]:
+    """The engine that an option names, else ``RKNNLITE_ENGINE``, else those of ``native`` and onnxruntime that are there.
 
-    None: the numpy kernels. Raises ParamInvalid for an unknown name, BackendUnavailable for one that was asked for and is
-    not installed.
+    None at all: the numpy kernels. Raises ParamInvalid for an unknown name, BackendUnavailable or ParamInvalid for one that was
+    asked for and is not installed or cannot be built.
     """
     name = asked(given)
     if name is None:
-        return engine(_DEFAULT) if _lacking(_DEFAULT) == "" else None
+        return tuple(engine for each in _DEFAULT if (engine := _where_possible(each)) is not None)
     if name not in NAMES:
         raise ParamInvalid(f"engine {name!r:.80} is unknown; there are {', '.join(NAMES)}")
     if name == "numpy":
-        return None
+        return ()
+    if name == "native":
+        return (_native(),)
     lacking = _lacking(name)
     if lacking:
         extra = "openvino" if name == "openvino" else "fast"
         raise missing(extra, f"the engine {name} needs {lacking}, which is not installed")
-    return engine(name)
+    engine = _engine(name)
+    return () if engine is None else (engine,)
 
 
 def asked(given: Any) -> Any:
     """What an option or ``RKNNLITE_ENGINE`` names; None: whatever is fastest."""
-    if given is not None:
-        return given
-    found = config.get("engine") or None
-    return None if found in _LANGUAGE_MODELS_ONLY else found
+    return given if given is not None else config.get("engine") or None
 
 
-def installed() -> list[str]:
-    """Engines that may be chosen without being asked for, the default first. Nothing is loaded."""
-    others = [name for name in NAMES if name not in (_DEFAULT, "numpy")]
-    return [name for name in (_DEFAULT, *others) if not _lacking(name)]
+def candidates() -> list[str]:
+    """What may be chosen without being asked for, the default first: names of engines joined by ``+``, see ``_DEFAULT``.
+
+    Others are worth their memory only where ``native`` is not there. Nothing is loaded or built.
+    """
+    default = [name for name in _DEFAULT if _is_there(name)]
+    if "native" in default:
+        return ["+".join(default)]
+    others = [name for name in NAMES if name not in ("numpy", *_DEFAULT) and _is_there(name)]
+    return [*default, *others]
+
+
+def _is_there(name: str) -> bool:
+    return bool(shutil.which(buildcache.compiler().split()[0])) if name == "native" else not _lacking(name)
+
+
+def engines(candidate: str) -> tuple[Engine, ...]:
+    """Those of one of ``candidates``, loaded and built once; less those for which that fails, which is told."""
+    found = map(_where_possible, candidate.split("+"))
+    return tuple(engine for engine in found if engine is not None)
 
 
 @functools.cache
-def version(name: str) -> str:
-    """Of an installed engine; nothing is loaded where its distribution tells."""
+def version(candidate: str) -> str:
+    """Of its engines; nothing is loaded where distributions tell."""
+    return "+".join(map(_version, candidate.split("+")))
+
+
+def _version(name: str) -> str:
+    if name == "native":
+        return name  # its files belong to the state of this project, under which everything is kept
     try:
         return f"{name} {metadata.version(name)}"
     except metadata.PackageNotFoundError:
-        found = engine(name)
+        found = _engine(name)
         return name if found is None else found.version
 
 
@@ -79,8 +103,31 @@ def _lacking(name: str) -> str:
     return ""
 
 
+def _where_possible(name: str) -> Optional[Engine]:
+    """An engine that nobody has asked for."""
+    if name == "native":
+        return _native_where_possible()
+    return _engine(name) if _lacking(name) == "" else None
+
+
 @functools.cache
-def engine(name: str) -> Optional[Engine]:
+def _native_where_possible() -> Optional[Engine]:
+    try:
+        return _native()
+    except (BackendUnavailable, ParamInvalid) as error:
+        logger.info("the native engine is not used, which computes networks of 8 bits fastest: %s", error)
+        return None
+
+
+@functools.cache
+def _native() -> Engine:
+    from .with_native import Native
+
+    return Native()
+
+
+@functools.cache
+def _engine(name: str) -> Optional[Engine]:
     """An installed engine, loaded once; None where that fails, which is told."""
     try:
         if name == "openvino":

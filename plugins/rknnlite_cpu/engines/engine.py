@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from rknnlite_graph.lowering import Form
+from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.lowering import Form, Segment
+
+from rknnlite import plugins
 
 from ..values import Array, Kernel
 
-__all__ = ["Engine", "Kernels", "Program", "Stopped", "nothing"]
+__all__ = ["Engine", "Kernels", "Program", "Stopped", "Writes", "nothing"]
 
 Kernels = Mapping[int, Kernel]
 """The numpy kernel of a node by its index."""
@@ -31,11 +35,25 @@ class Program(abc.ABC):
         """Values of the segment's inputs, in order -> values of its outputs, float32 as a plan carries them."""
 
 
+class Writes(Protocol):
+    """Writes segments in the format that an engine reads, as ``rknnlite_graph.lowering.Lowering`` says."""
+
+    def why_not(self, graph: Graph, node: Node, form: Form) -> str:
+        """Why a node cannot be lowered, or an empty string."""
+
+    def segment(self, graph: Graph, segment: Segment, form: Form) -> bytes:
+        """A part of a graph. Raises NotLowered, ModelInvalid."""
+
+
 class Engine(abc.ABC):
-    """One library that runs lowered segments. ``lowering`` names the format that it reads."""
+    """One library that runs lowered segments."""
 
     name = ""
-    lowering = "onnx"
+
+    @property
+    def lowering(self) -> Writes:
+        """What writes the format that it reads."""
+        return plugins.lowering("onnx")
 
     @property
     @abc.abstractmethod

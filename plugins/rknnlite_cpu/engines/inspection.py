@@ -43,7 +43,7 @@ def _told(file: ModelFile, graph: Graph) -> tuple[str, str]:
     asked = choice.asked(None)
     if asked is not None:
         return str(asked), f"{asked}, as the setting `engine` says"
-    names = choice.installed()
+    names = choice.candidates()
     if not names:
         return NUMPY, "numpy; no faster one is installed"
     others = " or ".join(names)

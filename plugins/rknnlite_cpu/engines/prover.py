@@ -15,7 +15,6 @@ from rknnlite_graph.graph import Graph, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered, Segment
 from rknnlite_graph.operators import operator_of
 
-from rknnlite import plugins
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
 
@@ -56,7 +55,7 @@ class Found:
 
 
 class Prover:
-    """See the module."""
+    """See the module. ``done`` are the indices of nodes that another engine has."""
 
     def __init__(
         self,
@@ -67,12 +66,17 @@ class Prover:
         kernels: Kernels,
         threads: int,
         go_on: Callable[[], None],
+        precise: bool = True,
+        done: Collection[int] = (),
     ) -> None:
         self._engine, self._graph, self._label, self._kernels = engine, graph, label, kernels
         self._threads, self._go_on = threads, go_on
-        self._lowering = plugins.lowering(engine.lowering)
-        self.form: Form = engine.form
-        self._lowered = {node.index for node in graph.nodes if self._may_be(node, taken)}
+        self._precise = precise
+        self._lowering = engine.lowering
+        self.form: Form = engine.form if precise else engine.form.near
+        self._lowered = {
+            node.index for node in graph.nodes if node.index not in done and self._may_be(node, taken)
+        }
         self._random = np.random.default_rng(20)
 
     def islands(self) -> Iterator[Found]:
@@ -196,7 +200,7 @@ class Prover:
         self._go_on()
         with np.errstate(all="ignore"):  # random data may well be infinite somewhere
             expected = self._kernels[node.index]([values[i] for i in live])
-        if agrees(self._graph, node, expected, [values[i] for i in node.outputs]):
+        if agrees(self._graph, node, expected, [values[i] for i in node.outputs], self._precise):
             return True
         self._say(node, "other bytes than those of the numpy kernel")
         return False

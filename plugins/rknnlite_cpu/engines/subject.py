@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Optional
 
+from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.graph import Graph
 
 from ..plan import MARKERS
@@ -21,11 +22,14 @@ NUMPY = "numpy"
 
 
 def same_on_all(graph: Graph) -> bool:
-    """Whether every engine must give the bytes of the numpy kernels: no result hangs on the last bit of a float."""
+    """Whether every engine gives the bytes of the numpy kernels: no result is a float, or behind one and wider than 8 bits."""
     tensors = graph.tensors
     return all(
-        not is_floating(node)
-        and all(tensors[i].quant is not None or not tensors[i].dtype.is_float for i in node.outputs)
+        all(
+            is_small(tensors[i])
+            or not (is_floating(node) or (tensors[i].quant is None and tensors[i].dtype.is_float))
+            for i in node.outputs
+        )
         for node in graph.nodes
         if node.op not in MARKERS
     )
@@ -44,14 +48,17 @@ class Subject:
     """What verdicts depend on beside the engine."""
     check: Callable[[], None]
     """Raises ModelInvalid when the file of the weights was changed."""
+    precise: bool = True
+    """Whether integers of 8 bits are to be the numpy kernels' to the byte."""
 
-    def accelerator(self, engine: Engine) -> Accelerator:
-        """The part of one engine."""
-        return Accelerator(engine, self.graph, self.label, self.taken, self.store(engine.version), self.check)
+    def accelerator(self, engines: Sequence[Engine]) -> Accelerator:
+        """What engines compute of it."""
+        store = self.store(*(engine.version for engine in engines))
+        return Accelerator(engines, self.graph, self.label, self.taken, store, self.check, self.precise)
 
     def store(self, *more: object) -> Store:
         """Entries about this graph."""
-        return Store([*self.key, *more, sorted(self.taken)])
+        return Store([*self.key, *more, sorted(self.taken), self.precise])
 
 
 class Fastest(NamedTuple):

@@ -180,11 +180,9 @@ class Tiers:
             self._trial = _Trial(accelerator, name)
 
     def _ready(self, name: str, kernels: Kernels, threads: int) -> Optional[Accelerator]:
-        engine = choice.engine(name)
-        if engine is None:
-            return None
+        engines = choice.engines(name)
         with limited(1):
-            accelerator = self._subject.accelerator(engine)
+            accelerator = self._subject.accelerator(engines)
             islands = accelerator.islands(kernels, threads, self._go_on)
             for island in islands:
                 self._go_on()

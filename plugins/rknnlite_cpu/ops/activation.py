@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from rknnlite_graph import unary_functions as functions
+from rknnlite_graph.byte_tables import function_table
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import OPERATORS, Operator
 
 from rknnlite.tensor import DType
 
-from ..kernels import functions
 from ..registry import op, real_kernel, real_op
 from ..values import Array, Kernel, centred_range, decode, encode
 
@@ -33,7 +34,6 @@ def unary(*names: str) -> Callable[[Unary], Unary]:
 
 def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     source, target = view.tensor(0), view.outputs[0]
-    stage = view.node.stage
 
     def direct(values: list[Array]) -> list[Array]:
         with np.errstate(all="ignore"):
@@ -42,9 +42,11 @@ def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     if source.quant is None or source.dtype not in (DType.INT8, DType.UINT8):
         return direct
     low, high = centred_range(source)
-    inputs = np.arange(low, high + 1, dtype=np.float32)
-    by_table = stage is not None and stage.by_table and target.quant is not None
-    table = _from_table(view, inputs) if by_table else direct([inputs])[0]
+    table = function_table(view)
+    if table is None:
+        table = direct([np.arange(low, high + 1, dtype=np.float32)])[0]
+    elif target.quant is None:
+        table = encode(table, target)
 
     def look_up(values: list[Array]) -> list[Array]:
         return [table.take((values[0] - low).astype(np.intp))]
@@ -52,23 +54,8 @@ def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     return look_up
 
 
-def _from_table(view: NodeView, inputs: Array) -> Array:
-    """Results for all inputs from the activation table of the file: index = stored value * multiplier + offset."""
-    stage, source, target = view.node.stage, view.tensor(0).quant, view.outputs[0]
-    assert stage is not None and stage.lut is not None and source is not None and target.quant is not None
-    from ..kernels.lut import DenseLut
-
-    low, high = centred_range(target)
-    dense = DenseLut(
-        stage.lut, stage.scale, stage.zero_point - target.quant.zero_point, float(low), float(high)
-    )
-    results = ((inputs + source.zero_point) * stage.lut.multiplier + stage.lut.offset).astype(np.float32)
-    dense(results)
-    return results
-
-
 def _function(row: Operator, function: Callable[..., Any]) -> None:
-    """Register a function of ``kernels.functions`` with the parameters of its row."""
+    """Register a function of ``unary_functions`` with the parameters of its row."""
 
     def build(view: NodeView) -> Kernel:
         parameters = view.parameters.values()

@@ -2,59 +2,129 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
+from rknnlite_graph.byte_tables import exponentials, is_small
 from rknnlite_graph.node_view import NodeView
 
 from ..kernels.parallel import matmul
-from ..registry import real_op
-from ..values import Array
-from .norm import softmax
+from ..registry import centred_kernel, check_operands, op, real_kernel
+from ..values import Array, Kernel
+from .norm import softmax, softmax_of_bytes
 
 __all__: list[str] = []
 
+_EXACT, _LARGEST = 1 << 24, 255
 
-@real_op("MatMul", "Gemm")
-def plain_product(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
-    if view.node.op == "MatMul":
+
+def _exactly(a: Array, b: Array) -> Array:
+    """The product of integers in float32 of 9 bits at most, rounded to float32 once where it passes 2**24."""
+    if a.shape[-1] * _LARGEST**2 < _EXACT:
         return matmul(a, b)
+    return matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+
+
+def _step(view: NodeView, position: int) -> float:
+    params = view.tensor(position).quant
+    assert params is not None
+    return params.scale
+
+
+@op("MatMul", "Gemm")
+def plain_product(view: NodeView) -> Kernel:
+    check_operands(view, 2)
+    if not (is_small(view.tensor(0)) and is_small(view.tensor(1))):
+        return real_kernel(view, partial(_plain_product, times=matmul))
+    step = np.float32(_step(view, 0) * _step(view, 1))
+    return centred_kernel(view, partial(_plain_product, times=lambda a, b: _exactly(a, b) * step), 2)
+
+
+def _plain_product(
+    view: NodeView, a: Array, b: Array, c: Array | None = None, *, times: Callable[[Array, Array], Array]
+) -> Array:
+    if view.node.op == "MatMul":
+        return times(a, b)
     a = a.T if view.parameters["transA"] else a
     b = b.T if view.parameters["transB"] else b
-    out = matmul(a, b) * np.float32(view.parameters["alpha"])
+    out = times(a, b) * np.float32(view.parameters["alpha"])
     return out if c is None else out + c * np.float32(view.parameters["beta"])
 
 
-def symmetric(view: NodeView, real: Array) -> Array:
-    """B requantised without zero point, as the NPU needs what it uses in place of weights.
+def symmetric_step(view: NodeView) -> np.float32 | None:
+    """The step in which B is requantised without zero point, as the NPU needs what it uses in place of weights.
 
     The step is max(|min|, |max|) / 127 of the calibrated range (measured: makes products bit-identical), or what the
-    registers tell where the file has no ranges.
+    registers tell where the file has no ranges. None: it stays as it is.
     """
     tensor = view.tensor(1)
     if tensor.quant is None or tensor.dtype.bits != 8:
-        return real
+        return None
     step = np.float32(view.attrs.get("b_step", 0))
     if tensor.value_range is not None:
         step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
-    return np.clip(np.rint(real / step), -128, 127) * step if step > 0 else real
+    return step if step > 0 else None
 
 
-@real_op("exMatMul", rank=4)
-def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
+@op("exMatMul")
+def ex_matmul(view: NodeView) -> Kernel:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
-    b = symmetric(view, b)
-    out = matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
+    check_operands(view, 2, 4)
+    if not (is_small(view.tensor(0)) and is_small(view.tensor(1))):
+        return real_kernel(view, _ex_matmul)
+    step_a, step_b, again = _step(view, 0), _step(view, 1), symmetric_step(view)
+    unit = np.float32(step_a * float(again or np.float32(step_b)))
+
+    def run(_: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
+        if again is not None:
+            b = np.clip(np.rint(b * np.float32(step_b) / again), -128, 127)
+        return _joined(view, _exactly(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None] * unit, c)
+
+    return centred_kernel(view, run, 2)
+
+
+def _ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
+    step = symmetric_step(view)
+    b = b if step is None else np.clip(np.rint(b / step), -128, 127) * step
+    return _joined(view, matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None], c)
+
+
+def _joined(view: NodeView, out: Array, c: Array | None) -> Array:
     if c is None:
         return out
     return out * c if view.choice("c_type", "mul", "add") == "mul" else out + c
 
 
-@real_op("exSDPAttention", rank=4)
-def attention(view: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
+@op("exSDPAttention")
+def attention(view: NodeView) -> Kernel:
     """[heads, d, 1, tokens] each -> softmax(scale * q^T k + mask^T) v in the same layout.
 
     int8 nodes store scores and softmax as int8 in between, in steps that the registers tell. A quantised mask
     swallows the scores in its own step, as the vendor's simulator has it.
     """
+    check_operands(view, 3, 4)
+    steps = view.attrs
+    stored = "score_step" in steps and "weight_step" in steps
+    if not (stored and all(is_small(view.tensor(i)) for i in range(3))):
+        return real_kernel(view, _attention)
+    unit = np.float32(_step(view, 0) * _step(view, 1) * float(np.float32(steps.get("scale", 1.0))))
+    score_step, weight_step = np.float32(steps["score_step"]), np.float32(steps["weight_step"])
+    value_unit = np.float32(_step(view, 2) * float(weight_step))
+    table = exponentials(score_step)
+
+    def run(_: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
+        scores = _exactly(q[:, :, 0].transpose(0, 2, 1), k[:, :, 0]) * unit
+        if mask is not None:
+            scores = scores + mask[:, :, 0].transpose(0, 2, 1)
+        whole = _whole(scores, score_step, steps["score_zero_point"])
+        weights = _whole(softmax_of_bytes(whole, -1, table), weight_step, -128)
+        return _exactly(v[:, :, 0], weights.transpose(0, 2, 1))[:, :, None] * value_unit
+
+    return centred_kernel(view, run, 3)
+
+
+def _attention(view: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
     steps = view.attrs
     scores = matmul(q[:, :, 0].transpose(0, 2, 1), k[:, :, 0]) * np.float32(steps.get("scale", 1.0))
     if mask is not None:
@@ -69,7 +139,12 @@ def attention(view: NodeView, q: Array, k: Array, v: Array, mask: Array | None =
     return matmul(v[:, :, 0], weights.transpose(0, 2, 1))[:, :, None]
 
 
+def _whole(real: Array, step: np.float32, zero_point: int) -> Array:
+    """Values as int8 in steps, less the zero point."""
+    return np.clip(np.rint(real / step), -128 - zero_point, 127 - zero_point)
+
+
 def _stored(real: Array, step: float, zero_point: int) -> Array:
     """Values rounded to int8 and back."""
     unit = np.float32(step)
-    return np.clip(np.rint(real / unit), -128 - zero_point, 127 - zero_point) * unit
+    return _whole(real, unit, zero_point) * unit

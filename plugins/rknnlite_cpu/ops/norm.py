@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from rknnlite_graph.byte_tables import exponentials, is_small
 from rknnlite_graph.graph import Activation
 from rknnlite_graph.node_view import NodeView
+from rknnlite_graph.norms import NormSpec, norm_spec
 
-from ..registry import op, real_op
+from ..registry import centred_kernel, check_operands, op, real_kernel, real_op
 from ..values import Array, Kernel, decode, encode
 
-__all__ = ["softmax"]
+__all__ = ["softmax", "softmax_of_bytes"]
 
 
 def softmax(x: Array, axis: int) -> Array:
@@ -18,9 +20,20 @@ def softmax(x: Array, axis: int) -> Array:
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@real_op("exSoftmax13", "Softmax")
-def softmax_op(view: NodeView, x: Array) -> Array:
-    return softmax(x, int(view.parameters["axis"]))
+def softmax_of_bytes(x: Array, axis: int, table: Array) -> Array:
+    """The same of integers in float32: exponentials of all distances from the largest, exact sums of them."""
+    e = table.take((x.max(axis=axis, keepdims=True) - x).astype(np.intp))
+    return e / e.sum(axis=axis, keepdims=True, dtype=np.float64).astype(np.float32)
+
+
+@op("exSoftmax13", "Softmax")
+def softmax_op(view: NodeView) -> Kernel:
+    check_operands(view, 1)
+    axis, params = int(view.parameters["axis"]), view.tensor(0).quant
+    if not is_small(view.tensor(0)) or params is None:
+        return real_kernel(view, lambda _, x: softmax(x, axis))
+    table = exponentials(params.scale)
+    return centred_kernel(view, lambda _, x: softmax_of_bytes(x, axis, table))
 
 
 @real_op("LogSoftmax")
@@ -30,15 +43,43 @@ def log_softmax(view: NodeView, x: Array) -> Array:
     return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
 
 
-@real_op("exNorm", "LayerNormalization")
-def norm(view: NodeView, x: Array, gamma: Array | None = None, beta: Array | None = None) -> Array:
+@op("exNorm", "LayerNormalization")
+def norm(view: NodeView) -> Kernel:
     """Modes layer, rms, l1, l2, pixel over ``axes``; pixel, which exporters of embeddings bring about, is l2."""
-    mode = str(view.attrs.get("mode") or "layer")
-    eps = np.float32(view.attrs.get("eps", view.parameters["epsilon"]))
-    axes = view.attrs.get("axes") or [int(view.parameters["axis"])]
-    axes = tuple(int(a) % x.ndim for a in axes)
+    check_operands(view, 1)
+    spec = norm_spec(view)
+    if spec.whole:
+        return centred_kernel(view, lambda view, *operands: _norm_of_bytes(spec, *operands))
+    return real_kernel(view, lambda view, *operands: _norm(view, spec, *operands))
+
+
+def _norm_of_bytes(spec: NormSpec, x: Array, gamma: Array | None = None, beta: Array | None = None) -> Array:
+    """Integers in float32: their sums are exact, the size of each row is found in double."""
+    axes, n = spec.axes, np.float64(spec.count)
+    if spec.mode == "l1":
+        size = np.abs(x).sum(axis=axes, keepdims=True, dtype=np.float64) + spec.added
+    else:
+        size = np.square(x).sum(axis=axes, keepdims=True, dtype=np.float64)
+        if spec.mode == "layer":
+            total = x.sum(axis=axes, keepdims=True, dtype=np.float64)
+            x = x * np.float32(n) - total.astype(np.float32)
+            size = size * n - total * total
+        size = np.sqrt(size + spec.added)
+        if spec.mode == "rms":
+            size = size / np.sqrt(n)
+    with np.errstate(all="ignore"):
+        out = x / size.astype(np.float32)
+    if gamma is not None:
+        out = out * _along(gamma, x, axes)
+    return out if beta is None else out + _along(beta, x, axes)
+
+
+def _norm(
+    view: NodeView, spec: NormSpec, x: Array, gamma: Array | None = None, beta: Array | None = None
+) -> Array:
+    mode, eps, axes = spec.mode, np.float32(spec.eps), spec.axes
     if mode == "layer":
-        centred = x - x.mean(axis=axes, keepdims=True, dtype=np.float64).astype(np.float32)
+        centred = x - x.mean(axis=axes, keepdims=True, dtype=np.float64).astype(x.dtype)
         out = centred / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + eps)
     elif mode == "rms":
         out = x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + eps)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.node_view import NodeView
 
 from ..kernels.buffers import empty
 from ..kernels.conv import ConvSpec, pad2d, windows
 from ..kernels.parallel import channel_blocks, run_blocks
-from ..registry import op, real_op
+from ..registry import centred_kernel, check_operands, op, real_kernel, real_op
 from ..values import Array, Kernel, decode, encode
 
 __all__: list[str] = []
@@ -121,9 +124,18 @@ def _sum_in_order(parts: Array) -> Array:
     return total
 
 
-@real_op("GlobalAveragePool")
-def global_average_pool(view: NodeView, x: Array) -> Array:
-    return x.mean(axis=tuple(range(2, x.ndim)), keepdims=True, dtype=np.float32)
+@op("GlobalAveragePool")
+def global_average_pool(view: NodeView) -> Kernel:
+    """Of 8 bits: exact sums of integers."""
+    check_operands(view, 1)
+    params, over = view.tensor(0).quant, tuple(range(2, len(view.tensor(0).shape)))
+    if not is_small(view.tensor(0)) or params is None:
+        return real_kernel(view, lambda _, x: x.mean(axis=over, keepdims=True, dtype=np.float32))
+    scale, count = np.float32(params.scale), np.float32(math.prod(view.tensor(0).shape[2:]))
+    return centred_kernel(
+        view,
+        lambda _, x: x.sum(axis=over, keepdims=True, dtype=np.float64).astype(np.float32) * scale / count,
+    )
 
 
 @real_op("GlobalMaxPool")

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
+from rknnlite_graph.byte_tables import gate, is_small
 from rknnlite_graph.node_view import NodeView
+from rknnlite_graph.unary_functions import sigmoid
 
-from ..kernels.functions import sigmoid
-from ..registry import move_op, op, real_kernel, real_op
-from ..values import Array, Kernel
+from ..registry import centred_kernel, check_operands, move_op, op, real_kernel, real_op
+from ..values import Array, Kernel, centred_range
 
 __all__: list[str] = []
 
 
-@real_op("exGlu")
-def gated(view: NodeView, x: Array) -> Array:
+@op("exGlu")
+def gated(view: NodeView) -> Kernel:
     """One half times the sigmoid of the other; the axis is the one that shrinks."""
-    target = view.outputs[0].shape
-    shrunk = [i for i, (before, after) in enumerate(zip(x.shape, target)) if before != after]
-    if len(shrunk) != 1 or x.shape[shrunk[0]] != 2 * target[shrunk[0]] or x.ndim != len(target):
-        raise view.fail(f"{list(target)} is no half of {list(x.shape)}")
-    value, gate = np.split(x, 2, axis=shrunk[0])
-    return value * sigmoid(gate)
+    check_operands(view, 1)
+    source, target = view.tensor(0), view.outputs[0].shape
+    shrunk = [i for i, (before, after) in enumerate(zip(source.shape, target)) if before != after]
+    axis = shrunk[0] if len(shrunk) == 1 and len(source.shape) == len(target) else None
+    if axis is None or source.shape[axis] != 2 * target[axis]:
+        raise view.fail(f"{list(target)} is no half of {list(source.shape)}")
+    if not is_small(source) or source.quant is None:
+        return real_kernel(view, lambda _, x: np.multiply(*_value_and_gate(x, axis, sigmoid)))
+    table, low, scale = gate(source), centred_range(source)[0], np.float32(source.quant.scale)
+
+    def run(_: NodeView, x: Array) -> Array:
+        value, gates = _value_and_gate(x, axis, lambda part: table.take((part - low).astype(np.intp)))
+        return value * scale * gates
+
+    return centred_kernel(view, run)
+
+
+def _value_and_gate(x: Array, axis: int, function: Callable[[Array], Array]) -> tuple[Array, Array]:
+    value, gates = np.split(x, 2, axis=axis)
+    return value, function(gates)
 
 
 @real_op("IsInf")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.node_view import NodeView
 
-from ..registry import real_op
-from ..values import Array
+from ..registry import centred_kernel, check_operands, op, real_kernel, real_op
+from ..values import Array, Kernel
 
 __all__: list[str] = []
 
@@ -24,7 +27,27 @@ def _reduction(name: str, function: Callable[..., Any]) -> None:
         with np.errstate(all="ignore"):
             return np.asarray(function(x, axis=_axes(view, x.ndim))).reshape(view.outputs[0].shape)
 
-    real_op(name)(run)
+    def build(view: NodeView) -> Kernel:
+        check_operands(view, 1)
+        if name not in _SUMS or not is_small(view.tensor(0)):
+            return real_kernel(view, run)
+        return centred_kernel(view, partial(sum_of_bytes, mean=name == "ReduceMean"))
+
+    op(name)(build)
+
+
+_SUMS = ("ReduceMean", "ReduceSum")
+
+
+def sum_of_bytes(view: NodeView, x: Array, axes: Array | None = None, mean: bool = False) -> Array:
+    """The sum or mean of integers less their zero point: exact in any order, then in real values."""
+    params = view.tensor(0).quant
+    assert params is not None
+    over = _axes(view, x.ndim)
+    total = x.sum(axis=over, dtype=np.float64).astype(np.float32) * np.float32(params.scale)
+    if mean:
+        total = total / np.float32(math.prod(x.shape[axis] for axis in over))
+    return np.asarray(total).reshape(view.outputs[0].shape)
 
 
 _REDUCTIONS: dict[str, Callable[..., Any]] = {

@@ -7,23 +7,35 @@ block of channels ``[N, c, OH * OW]``: blocks stay in the cache, and cores share
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Optional
 
 import numpy as np
 from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
 from rknnlite_graph.node_view import NodeView
-from rknnlite_graph.operators import TABLE_FUNCTIONS
+from rknnlite_graph.operators import TABLE_FUNCTIONS, Operator
+from rknnlite_graph.rational_functions import RATIONAL_FUNCTIONS
+from rknnlite_graph.unary_functions import FUNCTIONS, hard_sigmoid, in_double
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
-from ..kernels.functions import FUNCTIONS, hard_sigmoid
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..values import Array, centred_range, storing
 
-__all__ = ["Finish", "OutputStage", "apply_stage", "bias_column", "finisher", "output_stage"]
+__all__ = [
+    "Finish",
+    "IntegerStage",
+    "OutputStage",
+    "apply_stage",
+    "bias_column",
+    "by_table",
+    "finisher",
+    "index_factor",
+    "output_stage",
+]
 
 OutputStage = Callable[[Array, Optional[Array], slice, Array], None]
 """(accumulator block, operand block, its channels, output block)."""
@@ -98,7 +110,7 @@ def output_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
         return _function_stage(view, fused, conv, stage)
     if stage.lut is None:
         raise view.fail("no activation table was uploaded for it")
-    if stage.by_table or TABLE_FUNCTIONS[fused.function].line:  # no attribute holds the slope of the line
+    if by_table(fused, stage):
         return _table_stage(conv, stage, view.outputs[0])
     return _function_stage(view, fused, conv, stage)
 
@@ -142,47 +154,86 @@ def _slope(conv: ConvParams, stage: Stage, fused: FusedOp) -> Array | None:
 # -- int8 ----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class IntegerStage:
+    """The output stage of sums that become integers without a table, as numbers: what ``_integer_stage`` runs, and engines.
+
+    ``factor`` [OC] and ``slope`` [1, OC, 1 or positions] are per channel, limits in steps of the output. ``first_low`` and
+    ``first_high`` hold before the operand comes in.
+    """
+
+    factor: Array
+    precise: bool
+    operand_unit: np.float32
+    multiplies: bool
+    limited: bool
+    first_low: np.float32
+    first_high: np.float32
+    slope: Optional[Array]
+    gentle: bool
+    early: bool
+    late: bool
+    low: np.float32
+    high: np.float32
+
+    @classmethod
+    def of(cls, view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage) -> IntegerStage:
+        """What the registers of a node say."""
+        y = view.outputs[0]
+        assert conv.multiplier is not None and y.quant is not None
+        low, high = centred_range(y)
+        if fused.after is Activation.RELU:
+            low = np.maximum(low, _ZERO)
+        scale = conv.multiplier * stage.scale * stage.second_scale
+        if fused.join is Join.MUL and view.is_const(1) and (stored := view.tensor(1).quant) is not None:
+            scale = scale / stored.scale  # constants come as real values
+        slope = _slope(conv, stage, fused)
+        first_low, first_high = (
+            _limits(stage) if fused.before is Activation.CLIP else (np.float32(0), np.float32(np.inf))
+        )
+        if fused.after is Activation.CLIP:
+            low, high = (np.clip(np.rint(limit), low, high) for limit in _limits(stage))
+        if stage.clip is not None:  # int16: real limits; int8 has them in the output's range
+            low, high = (np.float32(min(max(v / y.quant.scale, low), high)) for v in stage.clip)
+        return cls(
+            # with Mul the output scale of the registers already holds the operand's
+            factor=np.asarray(scale, np.float64 if stage.precise else np.float32).reshape(-1),
+            precise=stage.precise,
+            operand_unit=np.float32(_operand_scale(view) / y.quant.scale),
+            multiplies=fused.join is Join.MUL,
+            limited=fused.before in _LIMITED,
+            first_low=first_low,
+            first_high=first_high,
+            slope=slope,
+            gentle=slope is not None and bool(((slope >= 0) & (slope <= 1)).all()),
+            early=fused.before in _SLOPED,
+            late=fused.after in _SLOPED,
+            low=np.float32(low),
+            high=np.float32(high),
+        )
+
+
 def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage) -> OutputStage:
-    y = view.outputs[0]
-    assert conv.multiplier is not None and y.quant is not None
-    low, high = centred_range(y)
-    if fused.after is Activation.RELU:
-        low = np.maximum(low, _ZERO)
-    scale = conv.multiplier * stage.scale * stage.second_scale
-    operand_scale = _operand_scale(view)
-    operand_unit = np.float32(operand_scale / y.quant.scale)
-    if fused.join is Join.MUL and view.is_const(1) and (stored := view.tensor(1).quant) is not None:
-        scale = scale / stored.scale  # constants come as real values
-    exact = np.float64 if stage.precise else np.float32
-    # with Mul the output scale of the registers already holds the operand's
-    factor = np.asarray(scale, exact).reshape(1, -1, 1)
-    slope = _slope(conv, stage, fused)
-    gentle = slope is not None and bool(((slope >= 0) & (slope <= 1)).all())
-    limited, multiplies = fused.before in _LIMITED, fused.join is Join.MUL
-    early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
-    first_low, first_high = _limits(stage) if fused.before is Activation.CLIP else (_ZERO, np.float32(np.inf))
-    if fused.after is Activation.CLIP:
-        low, high = (np.clip(np.rint(limit), low, high) for limit in _limits(stage))
-    if stage.clip is not None:  # int16: real limits; int8 has them in the output's range
-        low, high = (np.float32(min(max(v / y.quant.scale, low), high)) for v in stage.clip)
-    least, most = np.asarray(low, np.float32), np.asarray(high, np.float32)
+    of = IntegerStage.of(view, fused, conv, stage)
+    factor, least, most = of.factor.reshape(1, -1, 1), np.asarray(of.low), np.asarray(of.high)
+    early, late = (of.slope if applies else None for applies in (of.early, of.late))
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
-        if stage.precise:
+        if of.precise:
             np.rint(acc * factor[:, channels], out=out, casting="unsafe")
         else:
             np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
-        if limited:
-            np.clip(out, first_low, first_high, out=out)
+        if of.limited:
+            np.clip(out, of.first_low, of.first_high, out=out)
         elif early is not None:
-            _leaky(out, early[:, channels], gentle)
+            _leaky(out, early[:, channels], of.gentle)
         if operand is not None:
-            if multiplies:
+            if of.multiplies:
                 out *= operand
             else:
-                out += _scaled(operand, operand_unit)
+                out += _scaled(operand, of.operand_unit)
         if late is not None:
-            _leaky(out, late[:, channels], gentle)
+            _leaky(out, late[:, channels], of.gentle)
         np.rint(out, out=out)
         out.clip(least, most, out=out)
 
@@ -198,6 +249,17 @@ def _limits(stage: Stage) -> tuple[np.float32, np.float32]:
     )
 
 
+def index_factor(conv: ConvParams, stage: Stage) -> Array:
+    """What makes indices of a table of sums, per channel, in double."""
+    assert conv.multiplier is not None
+    return conv.multiplier * (stage.lut.multiplier if stage.lut is not None else stage.index_scale)
+
+
+def by_table(fused: FusedOp, stage: Stage) -> bool:
+    """Whether a function of 8 bits is the table of the file: no attribute holds the slope of a line."""
+    return stage.by_table or TABLE_FUNCTIONS[fused.function].line
+
+
 def _table_stage(conv: ConvParams, stage: Stage, y: Tensor) -> OutputStage:
     """Index = acc * multiplier + offset, dense look-up, all in the NPU's own integers."""
     lut = stage.lut
@@ -206,7 +268,7 @@ def _table_stage(conv: ConvParams, stage: Stage, y: Tensor) -> OutputStage:
 
     low, high = centred_range(y)
     dense = DenseLut(lut, stage.scale, stage.zero_point - y.quant.zero_point, float(low), float(high))
-    factor = _factor(conv.multiplier * lut.multiplier)
+    factor = _factor(index_factor(conv, stage))
     offset = np.float32(lut.offset)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
@@ -226,18 +288,26 @@ def _function_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Sta
     """
     y, row = view.outputs[0], TABLE_FUNCTIONS[fused.function]
     assert conv.multiplier is not None
-    scale = stage.lut.multiplier if stage.lut is not None else stage.index_scale
     if row.line:
         function = partial(hard_sigmoid, alpha=1.0, beta=stage.index_offset / row.index_units + 0.5)
     else:
-        function = _real_function(view, fused, stage)
-    factor, store = _factor(conv.multiplier * scale * (1 / row.index_units)), storing(y)
+        function = _same_everywhere(row, stage) if y.dtype.bits == 8 else _real_function(view, fused, stage)
+    factor, store = _factor(index_factor(conv, stage) * (1 / row.index_units)), storing(y)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
         store(function(out), out)
 
     return run
+
+
+def _same_everywhere(row: Operator, stage: Stage) -> Callable[[Array], Array]:
+    """A function whose results are the same bits on every machine: by IEEE 754, or in double and rounded once."""
+    parameters = row.table_parameters(stage)
+    rational = RATIONAL_FUNCTIONS.get(row.name) if row.floating else FUNCTIONS[row.name]
+    if rational is None:
+        return lambda x: in_double(FUNCTIONS[row.name], x, *parameters)
+    return lambda x: rational(x, *parameters)
 
 
 # -- fp16, and int8 convolutions with a floating output ------------------------------------------------------

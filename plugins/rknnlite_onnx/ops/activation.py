@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from rknnlite_graph.activation_tables import dense_table
-from rknnlite_graph.graph import Lut, Stage
+from numpy.typing import NDArray
+from rknnlite_graph.byte_tables import function_table
 from rknnlite_graph.operators import OPERATORS, Shape, operator_of
-
-from rknnlite.tensor import DType
 
 from ..functions import applied, sloped
 from ..lowered_values import Rep, centred_range, element_zero
@@ -17,47 +16,46 @@ from ..registry import LoweredNode, Writer, lowers, writer_of
 
 __all__: list[str] = []
 
+Array = NDArray[Any]
+
 _WHOLE = ("Abs", "Neg", "Sign")
 """ONNX has them for integers, too."""
 _ONNX_BOOL = 9
 
 
 def unary(*kinds: str) -> Callable[[Writer], Writer]:
-    """Register who writes functions of one operand; the table of the file stands for them where the graph says so."""
+    """Register who writes functions of one operand; of 8 bits all results may be stored instead, see ``function_table``."""
 
     def wrap(writer: Writer) -> Writer:
         def write(node: LoweredNode) -> None:
+            table = function_table(node.view) if node.small(0) and not node.view.is_const(0) else None
             stage = node.view.node.stage
-            small = node.has(0) and node.view.tensor(0).dtype in (DType.INT8, DType.UINT8)
-            stored = small and node.view.tensor(0).quant is not None and node.outputs[0].quant is not None
-            if stored and stage is not None and stage.by_table and stage.lut is not None:
-                _looked_up(node, stage, stage.lut)
+            if table is not None and (node.precise or (stage is not None and stage.by_table)):
+                _looked_up(node, table)
             else:
                 writer(node)
 
-        return lowers(*kinds)(write)
+        return lowers(*kinds, precise=True)(write)
 
     return wrap
 
 
-def _looked_up(node: LoweredNode, stage: Stage, lut: Lut) -> None:
-    """The results of all 256 inputs: index = stored value * multiplier + offset."""
+def _looked_up(node: LoweredNode, table: Array) -> None:
+    """The results of all 256 values."""
     x, y, values = node.view.tensor(0), node.outputs[0], node.values
-    assert x.quant is not None and y.quant is not None
-    first, table = dense_table(lut, stage.scale, stage.zero_point - y.quant.zero_point, *centred_range(y))
-    low, high = centred_range(x)
-    inputs = np.arange(low, high + 1, dtype=np.float32)
-    index = ((inputs + x.quant.zero_point) * lut.multiplier + lut.offset).astype(np.float32)
-    index = np.clip(index, np.float32(first), np.float32(first + len(table) - 1)) - np.float32(first)
-    results = table[np.rint(index).astype(np.int32)]
     if values.in_bytes(x.index):
-        places = values.get(x.index, Rep.ELEMENTS)
+        places = node.emitter.cast(values.get(x.index, Rep.ELEMENTS), np.int32)
     else:
-        places = node.emit("Sub", node.centred(0), node.const(low))
-    places = node.emitter.cast(places, np.int32)
-    in_bytes = values.in_bytes(y.index)
-    stored = node.const(results + element_zero(y), np.uint8) if in_bytes else node.const(results)
-    values.put(y.index, Rep.ELEMENTS if in_bytes else Rep.CENTRED, node.emit("Gather", stored, places))
+        places = node.emitter.cast(
+            node.emit("Sub", node.centred(0), node.const(centred_range(x)[0])), np.int32
+        )
+    if y.quant is None:
+        node.store(node.looked_up(table, places, y.shape))
+    elif values.in_bytes(y.index):
+        stored = (table + element_zero(y)).astype(np.uint8)
+        values.put(y.index, Rep.ELEMENTS, node.looked_up(stored, places, y.shape))
+    else:
+        values.put(y.index, Rep.CENTRED, node.looked_up(table, places, y.shape))
 
 
 @unary("exDataConvert", "CastLike")

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.byte_tables import exponentials
 from rknnlite_graph.graph import Activation
+from rknnlite_graph.norms import NormSpec, norm_spec
 
 from ..registry import LoweredNode, lowers
 
-__all__: list[str] = []
+__all__ = ["softmax_of_bytes"]
+
+Array = NDArray[Any]
 
 
-@lowers("exSoftmax13", "Softmax")
+@lowers("exSoftmax13", "Softmax", precise=True)
 def softmax(node: LoweredNode) -> None:
+    if node.precise:
+        if not node.small(0):
+            raise node.refuse("a softmax of floats in 8 bits")
+        shape = node.view.tensor(0).shape
+        axis = int(node.parameters["axis"]) % len(shape)
+        node.store(softmax_of_bytes(node, node.whole(0), shape, axis, exponentials(node.step(0))))
+        return
     node.store_finite(node.emit("Softmax", node.real(0), axis=int(node.parameters["axis"])))
+
+
+def softmax_of_bytes(node: LoweredNode, x: str, shape: Sequence[int], axis: int, table: Array) -> str:
+    """Of integers in float32: exponentials of all distances from the largest, exact sums of them in double."""
+    e = node.emitter
+    away = node.emit("Sub", node.emit("ReduceMax", x, axes=[axis], keepdims=1), x)
+    found = node.looked_up(table, e.cast(away, np.int32), shape)
+    total = node.emit("ReduceSum", e.cast(found, np.float64), node.ints(axis), keepdims=1)
+    return node.emit("Div", found, e.cast(total, np.float32))
 
 
 @lowers("LogSoftmax")
@@ -40,32 +61,57 @@ def _square(node: LoweredNode, name: str) -> str:
     return node.emit("Mul", name, name)
 
 
-@lowers("exNorm", "LayerNormalization")
+@lowers("exNorm", "LayerNormalization", precise=True)
 def norm(node: LoweredNode) -> None:
     """Modes layer, rms, l1, l2, pixel over ``axes``; see the CPU reference."""
-    shape, attrs, x = node.view.tensor(0).shape, node.attrs, node.real(0)
-    mode = str(attrs.get("mode") or "layer")
-    eps = node.const(attrs.get("eps", node.parameters["epsilon"]))
-    axes = [int(a) % len(shape) for a in attrs.get("axes") or [int(node.parameters["axis"])]]
-    if mode == "layer" and not node.exact and axes == list(range(axes[0], len(shape))):
+    spec = norm_spec(node.view)
+    shape, x, axes = node.view.tensor(0).shape, node.real(0), list(spec.axes)
+    if spec.mode == "layer" and not node.exact and axes == list(range(axes[0], len(shape))):
         node.store(_layer_norm(node, x, axes))
         return
-    if mode == "layer":
-        x = node.emit("Sub", x, _precise_mean(node, x, axes))
-    if mode in ("layer", "rms"):
-        size = node.emit("Sqrt", node.emit("Add", _mean(node, _square(node, x), axes), eps))
-    elif mode in ("l2", "pixel"):
-        total = node.emit("ReduceSum", _square(node, x), node.ints(*axes))
-        size = node.emit("Sqrt", node.emit("Add", total, eps))
-    elif mode == "l1":
-        size = node.emit("Add", node.emit("ReduceSum", node.emit("Abs", x), node.ints(*axes)), eps)
-    else:
-        raise node.refuse(f"normalisation mode {mode!r}")
-    out = node.emit("Div", x, size)
+    if node.precise and not spec.whole:
+        raise node.refuse("sums of floats, or of many integers, behind 8 bits")
+    out = _norm_of_bytes(node, spec) if spec.whole and node.exact else _norm(node, spec, x)
     for position, kind in ((1, "Mul"), (2, "Add")):
         if node.has(position):
             out = node.emit(kind, out, _along(node, position, axes))
     node.store_finite(out)
+
+
+def _norm(node: LoweredNode, spec: NormSpec, x: str) -> str:
+    axes, eps = list(spec.axes), node.const(spec.eps)
+    if spec.mode == "layer":
+        x = node.emit("Sub", x, _precise_mean(node, x, axes))
+    if spec.mode in ("layer", "rms"):
+        size = node.emit("Sqrt", node.emit("Add", _mean(node, _square(node, x), axes), eps))
+    elif spec.mode == "l1":
+        size = node.emit("Add", node.emit("ReduceSum", node.emit("Abs", x), node.ints(*axes)), eps)
+    else:
+        total = node.emit("ReduceSum", _square(node, x), node.ints(*axes))
+        size = node.emit("Sqrt", node.emit("Add", total, eps))
+    return node.emit("Div", x, size)
+
+
+def _norm_of_bytes(node: LoweredNode, spec: NormSpec) -> str:
+    """Exact sums of integers, the size of each row in double; step by step as the CPU reference."""
+    e, x, axes = node.emitter, node.whole(0), node.ints(*spec.axes)
+
+    def number(value: float) -> str:
+        return node.const(value, np.float64)
+
+    if spec.mode == "l1":
+        size = node.emit("ReduceSum", e.cast(node.emit("Abs", x), np.float64), axes)
+        return node.emit("Div", x, e.cast(node.emit("Add", size, number(spec.added)), np.float32))
+    size = node.emit("ReduceSum", e.cast(_square(node, x), np.float64), axes)
+    if spec.mode == "layer":
+        total = node.emit("ReduceSum", x, axes)
+        x = node.emit("Sub", node.emit("Mul", x, node.const(spec.count)), total)
+        squared = _square(node, e.cast(total, np.float64))
+        size = node.emit("Sub", node.emit("Mul", size, number(spec.count)), squared)
+    size = node.emit("Sqrt", node.emit("Add", size, number(spec.added)))
+    if spec.mode == "rms":
+        size = node.emit("Div", size, number(np.sqrt(np.float64(spec.count))))
+    return node.emit("Div", x, e.cast(size, np.float32))
 
 
 def _layer_norm(node: LoweredNode, x: str, axes: Sequence[int]) -> str:

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.activation_tables import dense_table
 from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage
-from rknnlite_graph.operators import TABLE_FUNCTIONS
+from rknnlite_graph.operators import TABLE_FUNCTIONS, Operator
+from rknnlite_graph.rational_functions import RATIONAL_FUNCTIONS
 
 from rknnlite.tensor import DType
 
+from ..emitted import Emitted
 from ..functions import applied, hard_line, leaky, sloped
 from ..lowered_values import TO_LAST, Rep, centred_range
 from ..registry import LoweredNode
@@ -204,9 +206,20 @@ def _function_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: 
     real = _times(node, acc, conv.multiplier * scale * (1 / row.index_units))
     if row.line:
         found = hard_line(e, real, 1.0, stage.index_offset / row.index_units + 0.5)
+    elif node.precise and row.floating:
+        found = _same_everywhere(node, row, real, row.table_parameters(stage))
     else:
         found = applied(e, row, real, *row.table_parameters(stage))
     node.values.store_real(node.outputs[0].index, found, _elements(acc))
+
+
+def _same_everywhere(node: LoweredNode, row: Operator, real: str, parameters: tuple[float, ...]) -> str:
+    """The function by sums, products and quotients alone."""
+    rational = RATIONAL_FUNCTIONS.get(row.name)
+    if rational is None:
+        raise node.refuse(f"{row.name} of sums, whose bytes hang on the last bit of a float")
+    found: str = rational(Emitted(node.emitter, real), *parameters).name
+    return found
 
 
 def _elements(acc: Sums) -> Rep:
@@ -224,7 +237,8 @@ def _table_stage(node: LoweredNode, conv: ConvParams, stage: Stage, acc: Sums) -
         index = e.node("Add", index, e.constant(lut.offset))
     index = e.node("Clip", index, e.constant(float(first)), e.constant(float(first + len(table) - 1)))
     index = e.node("Round", e.node("Sub", index, e.constant(float(first))))
-    found = e.node("Gather", e.constant(table.astype(np.float32)), e.cast(index, np.int32))
+    shape = [y.shape[axis] for axis in TO_LAST] if acc.last else y.shape
+    found = node.looked_up(table.astype(np.float32), e.cast(index, np.int32), shape)
     node.values.store_centred(y.index, found, elements=_elements(acc))
 
 

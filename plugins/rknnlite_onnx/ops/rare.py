@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+from rknnlite_graph.byte_tables import gate
 
 from rknnlite.quant import RANGES
 
+from ..lowered_values import centred_range
 from ..registry import LoweredNode, lowers
 from .move import zeros_around
 
 __all__: list[str] = []
 
 
-@lowers("exGlu")
+@lowers("exGlu", precise=True)
 def gated(node: LoweredNode) -> None:
     """One half times the sigmoid of the other; the axis is the one that shrinks."""
     source, target = node.view.tensor(0).shape, node.outputs[0].shape
@@ -20,6 +22,15 @@ def gated(node: LoweredNode) -> None:
     if len(shrunk) != 1 or len(source) != len(target):
         raise node.refuse(f"{list(target)} is no half of {list(source)}")
     size = target[shrunk[0]]
+    if node.precise and node.small(0):
+        value, part = node.emitter.nodes("Split", [node.whole(0), node.ints(size, size)], 2, axis=shrunk[0])
+        low = node.const(centred_range(node.view.tensor(0))[0])
+        places = node.emitter.cast(node.emit("Sub", part, low), np.int32)
+        real = node.emit("Mul", value, node.const(node.step(0)))
+        node.store(node.emit("Mul", real, node.looked_up(gate(node.view.tensor(0)), places, target)))
+        return
+    if node.precise:
+        raise node.refuse("a sigmoid of floats behind 8 bits")
     halves = node.emitter.nodes("Split", [node.real(0), node.ints(size, size)], 2, axis=shrunk[0])
     node.store(node.emit("Mul", halves[0], node.emit("Sigmoid", halves[1])))
 

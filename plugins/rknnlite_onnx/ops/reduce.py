@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 
 from ..registry import LoweredNode, lowers
 
-__all__: list[str] = []
+__all__ = ["sum_of_bytes"]
+
+_EXACT, _LARGEST = 1 << 24, 255
 
 _NOT_DEFINED = ("ReduceLogSum", "ReduceLogSumExp")
 _WIDE = (np.int32, np.int64, np.float32, np.float64)
@@ -28,6 +33,10 @@ def reduction(node: LoweredNode) -> None:
     """The CPU reference adds exponentials as they are, the operator of ONNX less the largest."""
     kind, rank = node.view.node.op, len(node.view.tensor(0).shape)
     axes = [a % rank for a in node.view.ints(1, "axes") or range(rank)]
+    if kind in ("ReduceMean", "ReduceSum") and node.small(0) and node.exact:
+        found = sum_of_bytes(node, axes, mean=kind == "ReduceMean")
+        node.store(node.emit("Reshape", found, node.ints(*node.outputs[0].shape)))
+        return
     x = _wide(node, exact_means=kind == "ReduceMean")
     if kind == "ReduceLogSumExp":
         x, kind = node.emit("Exp", x), "ReduceLogSum"
@@ -42,6 +51,18 @@ def reduction(node: LoweredNode) -> None:
         node.store_whole(shaped)
     else:
         node.store(shaped, nan=node.view.node.op in _NOT_DEFINED)
+
+
+def sum_of_bytes(node: LoweredNode, axes: Sequence[int], mean: bool) -> str:
+    """The sum or mean of integers less their zero point: exact in any order, then in real values."""
+    count, x = prod(node.view.tensor(0).shape[axis] for axis in axes), node.whole(0)
+    if count * _LARGEST < _EXACT:
+        total = node.emit("ReduceSum", x, node.ints(*axes), keepdims=1)
+    else:
+        wide = node.emit("ReduceSum", node.emitter.cast(x, np.float64), node.ints(*axes), keepdims=1)
+        total = node.emitter.cast(wide, np.float32)
+    total = node.emit("Mul", total, node.const(node.step(0)))
+    return node.emit("Div", total, node.const(count)) if mean else total
 
 
 def _wide(node: LoweredNode, exact_means: bool) -> str:

@@ -25,6 +25,7 @@ from rknnlite.spi import Context
 from rknnlite.spi.custom_op import as_custom_op
 from tests.custom_ops.models import DUAL, PlainDual, dual_golden
 from tests.support.corpus import genuine, golden_of, goldens, open_cpu
+from tests.support.needs import needs
 
 DENSE = "dense.rk3588.i8"
 RESIDUAL = "resnet_like.rk3588.i8"
@@ -58,7 +59,7 @@ def same(a: list[np.ndarray], b: list[np.ndarray]) -> bool:
 
 def test_an_unknown_engine_is_refused_with_those_there_are() -> None:
     with pytest.raises(
-        ParamInvalid, match="engine 'fastest' is unknown; there are numpy, onnxruntime, openvino"
+        ParamInvalid, match="engine 'fastest' is unknown; there are numpy, native, onnxruntime, openvino"
     ):
         fast(DENSE, extra={"engine": "fastest"})
 
@@ -73,7 +74,7 @@ def test_an_engine_that_was_asked_for_and_is_missing_names_the_extra(monkeypatch
 
 def test_without_being_asked_for_a_missing_engine_is_no_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RKNNLITE_ENGINE")
-    monkeypatch.setattr(choice, "_lacking", lambda name: "onnxruntime")
+    monkeypatch.setattr(choice, "_where_possible", lambda name: None)
     with open_cpu(genuine(DENSE)) as context:
         assert same(raw(context, DENSE), expected(DENSE))
         assert context._shapes.current.plan._accelerator is None  # type: ignore[attr-defined]
@@ -82,15 +83,18 @@ def test_without_being_asked_for_a_missing_engine_is_no_matter(monkeypatch: pyte
 def test_the_installed_engine_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RKNNLITE_ENGINE")
     with open_cpu(genuine(DENSE)) as context:
-        raw(context, DENSE)
-        assert islands(context)
+        assert "onnxruntime" in context._shapes.current.plan._tiers._names[0]  # type: ignore[attr-defined]
 
 
-def test_the_engine_of_language_models_chooses_nothing_for_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RKNNLITE_ENGINE", "native")
-    assert isinstance(choice.chosen(None), OnnxRuntime)
-    with pytest.raises(ParamInvalid, match="engine 'native' is unknown"):
-        choice.chosen("native")
+def test_the_native_engine_goes_first_and_the_installed_one_has_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    needs("gcc")
+    monkeypatch.delenv("RKNNLITE_ENGINE")
+    assert [engine.name for engine in choice.chosen(None)] == ["native", "onnxruntime"]
+    for name in ("native", "onnxruntime"):
+        monkeypatch.setenv("RKNNLITE_ENGINE", name)
+        assert [engine.name for engine in choice.chosen(None)] == [name]
 
 
 def test_importing_and_opening_loads_no_engine() -> None:

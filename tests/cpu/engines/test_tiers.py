@@ -41,7 +41,7 @@ DIGEST = 32
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No engine is asked for, there is onnxruntime alone, and the first frame begins to look for it."""
     monkeypatch.delenv("RKNNLITE_ENGINE", raising=False)
-    monkeypatch.setattr(choice, "installed", lambda: ["onnxruntime"])
+    monkeypatch.setattr(choice, "candidates", lambda: ["onnxruntime"])
     monkeypatch.setattr(tiers, "_PATIENCE", 0.0)
     yield
     assert wait_for(lambda: not proving()), "a thread is left"
@@ -114,7 +114,7 @@ def expected(name: str) -> list[bytes]:
 
 def test_a_short_program_tries_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "_PATIENCE", 60.0)
-    monkeypatch.setattr(choice, "engine", None)
+    monkeypatch.setattr(choice, "engines", None)
     with open_cpu(genuine(RESIDUAL)) as context:
         for _ in range(5):
             raw(context)
@@ -179,9 +179,9 @@ def test_the_fastest_of_several_computes_in_the_end(monkeypatch: pytest.MonkeyPa
         name = "second"
         version = "second 1"
 
-    engines = {"onnxruntime": OnnxRuntime(), "second": Second()}
-    monkeypatch.setattr(choice, "installed", lambda: list(engines))
-    monkeypatch.setattr(choice, "engine", engines.get)
+    engines = {"onnxruntime": (OnnxRuntime(),), "second": (Second(),)}
+    monkeypatch.setattr(choice, "candidates", lambda: list(engines))
+    monkeypatch.setattr(choice, "engines", engines.get)
     monkeypatch.setattr(choice, "version", lambda name: f"{name} 1")
     compare = tiers._Trial.compare
 
@@ -193,7 +193,7 @@ def test_the_fastest_of_several_computes_in_the_end(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tiers._Trial, "compare", told)
     with open_cpu(genuine(RESIDUAL)) as context:
         until_settled(context)
-        assert plan_of(context)._accelerator.engine.name == "second"
+        assert {each.engine.name for each in plan_of(context)._accelerator._islands} == {"second"}
     assert kept(own_cache) == ["second"]
 
 

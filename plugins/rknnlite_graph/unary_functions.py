@@ -1,14 +1,19 @@
-"""Functions of one real operand, float32 in and out, for separate nodes and behind convolutions: one row of ``FUNCTIONS`` each."""
+"""Functions of one real operand, for separate nodes and behind convolutions: one row of ``FUNCTIONS`` each.
+
+Results have the type of the operand. float32 is for floating networks, whose last bits hang on the machine; what becomes integers
+of 8 bits comes from tables in double (``in_double``), where an error of the last bit moves no result.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FUNCTIONS", "gelu", "hard_sigmoid", "sigmoid", "silu"]
+__all__ = ["FUNCTIONS", "gelu", "hard_sigmoid", "in_double", "sigmoid", "silu"]
 
 _ONE = np.float32(1)
 
@@ -17,7 +22,9 @@ Array = NDArray[Any]
 
 
 def erf(x: Array) -> Array:
-    """Error function, absolute error below 5e-7 (rational form of Abramowitz and Stegun, 7.1.26), float32."""
+    """Error function; in float32 with an absolute error below 5e-7 (rational form of Abramowitz and Stegun, 7.1.26)."""
+    if x.dtype == np.float64:
+        return np.reshape([math.erf(value) for value in x.ravel()], x.shape)
     size = np.abs(x, dtype=np.float32)
     t = _ONE / (_ONE + np.float32(0.3275911) * size)
     poly = np.float32(1.061405429) * t
@@ -31,6 +38,12 @@ def erf(x: Array) -> Array:
     return np.copysign(_ONE - poly, x)
 
 
+def in_double(function: Callable[..., Any], x: Array, *parameters: float) -> Array:
+    """A function of float32 values in double, rounded to float32 once."""
+    with np.errstate(all="ignore"):
+        return np.asarray(function(x.astype(np.float64), *parameters)).astype(np.float32)
+
+
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
     with np.errstate(over="ignore"):
@@ -39,12 +52,12 @@ def sigmoid(x: Array) -> Array:
 
 def softplus(x: Array) -> Array:
     """log(1 + exp(x))."""
-    return np.logaddexp(x, np.float32(0)).astype(np.float32)
+    return np.logaddexp(x, x.dtype.type(0))
 
 
 def elu(x: Array, alpha: float = 1.0) -> Array:
     """x, below zero alpha * (exp(x) - 1)."""
-    return np.where(x > 0, x, np.float32(alpha) * np.expm1(np.minimum(x, 0))).astype(np.float32)
+    return np.where(x > 0, x, np.float32(alpha) * np.expm1(np.minimum(x, 0)))
 
 
 def hard_sigmoid(x: Array, alpha: float = 0.2, beta: float = 0.5) -> Array:

@@ -1,0 +1,185 @@
+"""Nodes without weights as ops: sums and products of two tensors, tables, pooling, what moves channels."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from rknnlite_graph.graph import Tensor
+from rknnlite_graph.node_view import NodeView
+from rknnlite_graph.resize_coordinates import Linear, resize_steps
+
+from ...ops import builder_of
+from ...values import centred_range, decode, encode
+from .description import Flag, Op, padding_of
+from .writer import Write, Writer, demand, in_bytes, sides_of
+
+__all__ = ["WRITERS", "write_table"]
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    return a.quant == b.quant and a.dtype is b.dtype
+
+
+def _whole(view: NodeView, count: int) -> None:
+    """Demand ``count`` operands of 8 bits and as many axes as the result, none of them stored."""
+    y = view.outputs[0]
+    demand(len(view.inputs) == count, f"{len(view.inputs)} operands")
+    for position in range(count):
+        demand(view.has(position) and not view.is_const(position), f"operand {position}")
+        demand(in_bytes(view.tensor(position)), f"operand {position} is not of 8 bits")
+    demand(in_bytes(y), "its result is not of 8 bits")
+
+
+def _join(writer: Writer, view: NodeView) -> None:
+    """Add, Mul and those with Relu; the second operand may be one value per channel."""
+    _whole(view, 2)
+    x, other, y = view.tensor(0), view.tensor(1), view.outputs[0]
+    if x.shape != y.shape:
+        x, other = other, x
+    one_each = len(y.shape) == 4 and other.shape == (y.shape[0], y.shape[1], 1, 1)
+    demand(x.shape == y.shape and (other.shape == y.shape or one_each), f"operands {x.shape}, {other.shape}")
+    assert x.quant is not None and other.quant is not None and y.quant is not None
+    low, high = (float(limit) for limit in centred_range(y))
+    shift = float(y.quant.zero_point) if y.zero_first else 0.0
+    op = Op(
+        "ADD" if view.node.op.startswith("Add") else "MULTIPLY",
+        y=writer.plane(y),
+        x=writer.plane(x),
+        other=writer.plane(other),
+        place=writer.zero(y) - int(shift),
+        numbers={
+            "unit": x.quant.scale,
+            "other_unit": other.quant.scale,
+            "step": y.quant.scale,
+            "first_low": shift,
+            "low": low + shift,
+            "high": high + shift,
+        },
+    )
+    op.flags = (Flag.RECTIFY if view.node.op.endswith("Relu") else 0) | (
+        Flag.ZERO_FIRST if y.zero_first else 0
+    )
+    writer.ops.append(op)
+
+
+def write_table(writer: Writer, view: NodeView) -> None:
+    """A function of one operand: its numpy kernel tells the result of every byte."""
+    x, y = view.tensor(0), view.outputs[0]
+    demand(in_bytes(x) and in_bytes(y) and x.shape == y.shape, "its values are not of 8 bits")
+    demand(view.live == [x.index], "more than one operand")
+    builder = builder_of(view.node.op)
+    demand(builder is not None, "no kernel")
+    assert builder is not None
+    kernel = builder(view)
+    table = writer.table(x, y, lambda values: kernel([values])[0])
+    writer.ops.append(Op("TABLE", y=writer.plane(y), x=writer.plane(x), arrays={"table": table}))
+
+
+def _max_pool(writer: Writer, view: NodeView) -> None:
+    x, y = view.tensor(0), view.outputs[0]
+    demand(in_bytes(x) and in_bytes(y) and _alike(x, y) and len(view.outputs) == 1, "its values")
+    demand(len(x.shape) == len(y.shape) == 4, "its planes are none")
+    sizes = {
+        name: tuple(view.attrs.get(name) or [1, 1])[:2] for name in ("kernel_shape", "strides", "dilations")
+    }
+    pads = tuple(view.attrs.get("pads") or [0, 0])[:2]
+    op = Op(
+        "MAX_POOL", y=writer.plane(y), x=writer.plane(x), kernel=sizes["kernel_shape"], strides=sizes["strides"],
+        dilations=sizes["dilations"], pads=pads,
+    )  # fmt: skip
+    reach = zip(padding_of(op), (*op.kernel, *op.kernel), (*op.dilations, *op.dilations))
+    demand(all(-4096 < pad <= dilation * (kernel - 1) for pad, kernel, dilation in reach), "its padding")
+    writer.ops.append(op)
+
+
+def _copy(writer: Writer, source: Tensor, target: Tensor, place: int, depth: int, channels: int) -> None:
+    op = Op(
+        "COPY", y=writer.plane(target), x=writer.plane(source), channels=channels, place=place, depth=depth
+    )
+    if not _alike(source, target):
+        function = lambda values: encode(decode(values, source), target)  # noqa: E731
+        op.arrays["table"] = writer.table(source, target, function)
+    writer.ops.append(op)
+
+
+def _axis_is_channels(view: NodeView, rank: int) -> bool:
+    axis = view.attrs.get("axis", 0)
+    return isinstance(axis, int) and axis in (1, 1 - rank)
+
+
+def _concat(writer: Writer, view: NodeView) -> None:
+    y = view.outputs[0]
+    _whole(view, len(view.inputs))
+    demand(_axis_is_channels(view, len(y.shape)), "another axis than channels")
+    tensors = [tensor for tensor in view.inputs if tensor is not None]
+    place = 0
+    while tensors:
+        count = _placed(writer, tensors, y, place)
+        if not count:
+            count = 1
+            _copy(writer, tensors[0], y, place, 0, tensors[0].shape[1])
+        place += sum(tensor.shape[1] for tensor in tensors[:count])
+        del tensors[:count]
+
+
+def _placed(writer: Writer, tensors: list[Tensor], target: Tensor, place: int) -> int:
+    """How many of the first tensors lie in the target from now on: one, or all parts of one; 0: they are to be copied."""
+    for count in range(len(tensors), 0, -1):
+        planes = [writer.plane(tensor) for tensor in tensors[:count]]
+        found = planes[0] if count == 1 else writer.parts.entire(planes)
+        alike = all(_alike(tensor, target) for tensor in tensors[:count])
+        if found is not None and alike and place % 16 == 0 and writer.may_lie_in(found):
+            writer.parts.add(found, writer.plane(target), place)
+            return count
+    return 0
+
+
+def _split(writer: Writer, view: NodeView) -> None:
+    x = view.tensor(0)
+    demand(in_bytes(x) and all(map(in_bytes, view.outputs)), "its values are not of 8 bits")
+    demand(_axis_is_channels(view, len(x.shape)), "another axis than channels")
+    depth = 0
+    for tensor in view.outputs:
+        if _alike(x, tensor) and depth % 16 == 0 and writer.plane(x).pitch % 16 == 0:
+            writer.part(tensor, x, depth)
+        else:
+            _copy(writer, x, tensor, 0, depth, tensor.shape[1])
+        depth += tensor.shape[1]
+
+
+def _reshape(writer: Writer, view: NodeView) -> None:
+    """Where the bytes stay as they are: one position, or other axes behind the channels."""
+    x, y = view.tensor(0), view.outputs[0]
+    demand(in_bytes(x) and in_bytes(y) and _alike(x, y), "its values")
+    before, after = sides_of(x), sides_of(y)
+    single = prod(before[2:]) == prod(after[2:]) == 1
+    demand(before == after or (single and before[:2] == after[:2]), f"{x.shape} to {y.shape}")
+    writer.alias(y, x)
+
+
+def _resize(writer: Writer, view: NodeView) -> None:
+    """Nearest, by whole numbers."""
+    x, y = view.tensor(0), view.outputs[0]
+    demand(in_bytes(x) and in_bytes(y) and len(x.shape) == len(y.shape) == 4, "its values")
+    demand(not (view.has(1) and not view.is_const(1)), "sizes that are computed")
+    steps = resize_steps(view)
+    demand(not isinstance(steps, Linear), "not nearest")
+    assert not isinstance(steps, Linear)
+    by = [1, 1]
+    for axis, index in steps.items():
+        demand(axis >= 2 and y.shape[axis] % x.shape[axis] == 0, "not by whole numbers")
+        by[axis - 2] = y.shape[axis] // x.shape[axis]
+        demand(np.array_equal(index, np.arange(y.shape[axis]) // by[axis - 2]), "other places")
+    _copy(writer, x, y, 0, 0, x.shape[1])
+    writer.ops[-1].strides = (by[0], by[1])
+
+
+WRITERS: dict[str, Write] = {
+    **dict.fromkeys(("Add", "AddRelu", "Mul", "MulRelu"), _join),
+    "MaxPool": _max_pool,
+    "Concat": _concat,
+    "Split": _split,
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+}

@@ -1,0 +1,169 @@
+"""Builds the C files of this folder for this machine, and runs programs with them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rknnlite_programs import buildcache
+
+from rknnlite.errors import ModelInvalid, OutOfMemory, ParamInvalid
+from rknnlite.native.processors import instructions
+
+from ...values import Array
+from ..engine import Program
+from .description import FUNCTIONS, KINDS, NUMBERS, Op, Plane, ProgramText
+
+__all__ = ["Library", "NativeProgram", "library"]
+
+_FOLDER = Path(__file__).parent
+_TUNED = {"x86_64": "-march=native", "aarch64": "-mcpu=native", "armv7l": "-mcpu=native"}
+_FLAGS = ("-ffp-contract=off", "-falign-loops=32")
+"""Products and sums are rounded one by one, as numpy rounds them. -O3 makes larger kernels, no faster ones."""
+_ALIGNED, _SLACK = 64, 256
+_NO_NUMBERS = np.zeros(1, np.float32)
+
+
+class _Tensor(ctypes.Structure):
+    """``struct tensor``."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_int64) for name in ("offset", "items", "height", "width", "channels", "pitch", "zero")
+    )
+
+
+_PAIR = ctypes.c_int64 * 2
+_ADDRESSES = ("weights", "bias", "zeros", "factor", "slope", "numbers", "table", "ones")
+
+
+class _Op(ctypes.Structure):
+    """``struct op``."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int64),
+        ("flags", ctypes.c_int64),
+        *((name, _Tensor) for name in ("x", "other", "y")),
+        *((name, _PAIR) for name in ("kernel", "strides", "dilations", "pads")),
+        ("place", ctypes.c_int64),
+        ("depth", ctypes.c_int64),
+        ("channels", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in _ADDRESSES),
+        ("function", ctypes.c_int64),
+        ("entries", ctypes.c_int64),
+        *((name, ctypes.c_float) for name in NUMBERS),
+        ("padding", ctypes.c_int32),
+    )
+
+
+class Library:
+    """The built library.
+
+    Raises BackendUnavailable without a compiler, ParamInvalid when it fails.
+    """
+
+    def __init__(self, *flags: str) -> None:
+        tuned = _TUNED.get(os.uname().machine)
+        sources = sorted(path for path in _FOLDER.iterdir() if path.suffix in (".c", ".h"))
+        given = [*_FLAGS, f"-DPROCESSOR={instructions()}", *([tuned] if tuned else []), *flags]
+        path = buildcache.build_library("librknnlite_networks.so", sources, "the native engine", *given)
+        try:
+            loaded = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise ParamInvalid(f"the native engine {path} cannot be loaded: {error}; remove it") from None
+        self.run, self.scratch = loaded.rknnlite_run, loaded.rknnlite_scratch
+        size, address, ops = ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(_Op)
+        self.run.argtypes = [ops, size, address, size, size, ctypes.c_int, address, address]
+        self.scratch.argtypes, self.scratch.restype = [ops, size, ctypes.c_int], size
+        layout = (ctypes.c_int64 * 4)()
+        loaded.rknnlite_layout(layout)
+        self.lanes, self.across, self.offset, op_size = layout
+        if op_size != ctypes.sizeof(_Op):
+            raise ParamInvalid(f"the native engine {path} has other structures; remove it")
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """How weights lie, see ``rknnlite_layout``."""
+        return (self.lanes, self.across, self.offset)
+
+
+@functools.cache
+def library() -> Library:
+    """The one of this process; raises as ``Library`` does, every time anew."""
+    return Library()
+
+
+class NativeProgram(Program):
+    """A program that is ready to run, in several threads at once: each run has a workspace of its own.
+
+    Args:
+        content: what ``ProgramText.pack`` wrote; arrays stay there.
+    """
+
+    def __init__(self, made: Library, content: bytes, threads: int) -> None:
+        text = ProgramText.unpack(content)
+        if text.layout != made.layout:
+            raise ModelInvalid("a kept program is for another processor")
+        self._library, self._threads, self._text, self._content = made, threads, text, content
+        self._ops = (_Op * max(1, len(text.ops)))(*(_c_op(op) for op in text.ops))
+        self._count, self._size = len(text.ops), text.size + _SLACK
+        self._size += -self._size % _ALIGNED
+        self._scratch = int(made.scratch(self._ops, self._count, threads))
+        self._entering = [_sides(op.y) for op in text.ops if op.kind == "TAKE"]
+        self._idle: list[Array] = []
+
+    def run(self, values: Sequence[Array]) -> list[Array]:
+        """Centred integers in float32 -> results. Raises ValueError for values of other sizes."""
+        entering, shapes = self._entering, self._text.shapes
+        if [value.size for value in values] != [int(np.prod(sides)) for sides in entering]:
+            raise ValueError(f"values {[list(value.shape) for value in values]} for {entering}")
+        given = [np.ascontiguousarray(value, np.float32) for value in values]
+        results = [np.empty(shape, np.float32) for shape in shapes]
+        try:
+            work = self._idle.pop()
+        except IndexError:
+            work = np.empty(self._size + self._threads * self._scratch + _SLACK, np.uint8)
+        start = work.ctypes.data + -work.ctypes.data % _ALIGNED
+        try:
+            failed = self._library.run(
+                self._ops, self._count, start, self._size, self._scratch, self._threads,
+                _addresses(given), _addresses(results),
+            )  # fmt: skip
+        finally:
+            self._idle.append(work)
+        if failed:
+            raise OutOfMemory("the native engine has no memory for its threads")
+        return results
+
+
+def _addresses(arrays: Sequence[Array]) -> Any:
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+
+
+def _sides(plane: Plane) -> tuple[int, ...]:
+    return (plane.items, plane.channels, plane.height, plane.width)
+
+
+def _c_op(op: Op) -> _Op:
+    made = _Op(
+        kind=KINDS.index(op.kind), flags=op.flags, place=op.place, depth=op.depth, channels=op.channels
+    )
+    for name in ("x", "other", "y"):
+        plane = getattr(op, name)
+        if plane is not None:
+            fields = {each[0]: getattr(plane, each[0]) for each in _Tensor._fields_}
+            setattr(made, name, _Tensor(**fields))
+    for name in ("kernel", "strides", "dilations", "pads"):
+        setattr(made, name, _PAIR(*getattr(op, name)))
+    for name in _ADDRESSES:
+        array = op.arrays.get(name)
+        setattr(made, name, None if array is None else array.ctypes.data)
+    made.function = FUNCTIONS.index(op.function) if op.function else 0
+    made.entries = op.arrays["table"].size if "table" in op.arrays else 0
+    for name, value in op.numbers.items():
+        setattr(made, name, value)
+    return made

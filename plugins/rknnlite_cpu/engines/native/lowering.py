@@ -1,0 +1,70 @@
+"""A part of a graph as a program of the native engine."""
+
+from __future__ import annotations
+
+from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.lowering import Form, NotLowered, Segment
+from rknnlite_graph.node_view import NodeView
+from rknnlite_graph.operators import Shape, convolution_types, operator_of
+
+from .convolutions import check_convolution, write_convolution
+from .description import ProgramText
+from .joins_and_moves import WRITERS, write_table
+from .workspace import place_tensors
+from .writer import Write, Writer
+
+__all__ = ["NativeLowering"]
+
+_CONVOLUTIONS = frozenset(convolution_types())
+
+
+class NativeLowering:
+    """Writes segments for a library whose weights lie in ``layout``."""
+
+    def __init__(self, layout: tuple[int, ...]) -> None:
+        self._layout = layout
+
+    def why_not(self, graph: Graph, node: Node, form: Form) -> str:
+        """Why a node is left to others, or an empty string."""
+        view = NodeView(graph, node)
+        try:
+            if node.op in _CONVOLUTIONS:
+                check_convolution(view)
+            else:
+                _writer_of(node)(Writer(graph, self._layout), view)
+        except NotLowered as error:
+            return str(error)
+        except Exception as error:  # a strange node: the numpy kernels say what is wrong with it
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def segment(self, graph: Graph, segment: Segment, form: Form) -> bytes:
+        """The program of a segment, as it is kept. Raises NotLowered, ModelInvalid."""
+        writer = Writer(graph, self._layout)
+        for number, index in enumerate(segment.inputs):
+            readers = [node for node in segment.nodes if index in node.inputs]
+            dense = all(node.conv is not None and not node.conv.depthwise for node in readers)
+            few = dense and all(node.inputs[1:].count(index) == 0 for node in readers)
+            writer.enter(number, graph.tensors[index], few and index not in segment.outputs)
+        for node in segment.nodes:
+            try:
+                _writer_of(node)(writer, NodeView(graph, node))
+            except NotLowered as error:
+                raise NotLowered(str(error), node) from None
+        for number, index in enumerate(segment.outputs):
+            writer.leave(number, graph.tensors[index])
+        size = place_tensors(writer.ops, writer.parts)
+        shapes = [graph.tensors[index].shape for index in segment.outputs]
+        return ProgramText(writer.ops, size, self._layout, shapes).pack()
+
+
+def _writer_of(node: Node) -> Write:
+    if node.op in _CONVOLUTIONS:
+        return write_convolution
+    found = WRITERS.get(node.op)
+    row = operator_of(node.op)
+    if found is not None:
+        return found
+    if row is not None and row.shape is Shape.UNARY:
+        return write_table
+    raise NotLowered(f"{node.op} has no kernel here")

@@ -1,0 +1,60 @@
+"""How weights and numbers per channel lie for the kernels: see the heads of ``convolution.c`` and ``depthwise.c``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...values import Array
+
+__all__ = ["dense_weights", "depthwise_order", "depthwise_weights", "eight_bits", "padded_to"]
+
+
+def eight_bits(weight: Array, zeros: Array) -> tuple[Array, Array]:
+    """Stored weights [OC, ...] and their zero points -> int8 weights and zero points of the same differences.
+
+    Raises ValueError for weights of more than 8 bits.
+    """
+    weight, zeros = weight.astype(np.int64), zeros.astype(np.int64).reshape(-1)
+    centred = weight - zeros.reshape(-1, *[1] * (weight.ndim - 1))
+    if centred.min(initial=0) >= -128 and centred.max(initial=0) <= 127:
+        return centred.astype(np.int8), np.zeros_like(zeros)
+    if weight.min(initial=0) >= 0:
+        weight, zeros = weight - 128, zeros - 128
+    if weight.min(initial=0) < -128 or weight.max(initial=0) > 127:
+        raise ValueError("weights of more than 8 bits")
+    return weight.astype(np.int8), zeros
+
+
+def padded_to(values: Array, count: int) -> Array:
+    """The numbers, and zeros behind them."""
+    found = np.zeros((count, *values.shape[1:]), values.dtype)
+    found[: len(values)] = values
+    return found
+
+
+def dense_weights(weight: Array, lanes: int, across: int) -> Array:
+    """[OC, IC, kh, kw] -> [block of vectors][kh][kw][IC / 4][vector][lane][4], flat."""
+    count, channels, kh, kw = weight.shape
+    vectors, fours = -(-count // lanes), -(-channels // 4)
+    whole = np.zeros((vectors * lanes, kh, kw, fours * 4), np.int8)
+    whole[:count, :, :, :channels] = weight.transpose(0, 2, 3, 1)
+    cut = whole.reshape(vectors, lanes, kh * kw * fours, 4)
+    blocks = [cut[i : i + across].transpose(2, 0, 1, 3).reshape(-1) for i in range(0, vectors, across)]
+    return np.concatenate(blocks)
+
+
+def depthwise_order(values: Array, lanes: int) -> Array:
+    """Numbers per channel [C] in the order of ``interleave``, zeros for channels that are not there."""
+    chunk = 4 * lanes
+    whole = padded_to(values, -(-len(values) // chunk) * chunk)
+    return whole.reshape(-1, lanes // 4, 4, 4).transpose(0, 2, 1, 3).reshape(-1)
+
+
+def depthwise_weights(weight: Array, lanes: int) -> Array:
+    """[C, 1, kh, kw] -> [chunk][four taps][vector][lane][4 taps], flat."""
+    count, taps = len(weight), weight.shape[2] * weight.shape[3]
+    chunk, groups = 4 * lanes, -(-taps // 4)
+    whole = np.zeros((-(-count // chunk) * chunk, groups * 4), np.int8)
+    whole[:count, :taps] = weight.reshape(count, taps)
+    cut = whole.reshape(-1, lanes // 4, 4, 4, groups, 4)  # chunk, i, j, channel, group, tap
+    return cut.transpose(0, 4, 2, 1, 3, 5).reshape(-1)

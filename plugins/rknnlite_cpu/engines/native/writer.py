@@ -1,0 +1,119 @@
+"""Writes a segment of a graph as a program: the tensors it has so far, and what a node of 8 bits adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+from rknnlite_graph.graph import Graph, Tensor
+from rknnlite_graph.lowering import NotLowered
+from rknnlite_graph.node_view import NodeView
+
+from rknnlite.tensor import DType
+
+from ...values import Array, centred_range
+from .description import Op, Plane
+from .workspace import Parts
+
+__all__ = ["Write", "Writer", "demand", "in_bytes", "sides_of", "stored_offset"]
+
+Write = Callable[["Writer", NodeView], None]
+"""Adds the ops of a node."""
+_CHANNELS, _FEW_CHANNELS = 16, 4
+_LARGEST = 1 << 28
+
+
+def demand(holds: bool, why: str) -> None:
+    """Leave a node to other engines where something does not hold."""
+    if not holds:
+        raise NotLowered(why)
+
+
+def in_bytes(tensor: Tensor) -> bool:
+    """Whether the values of a tensor are a byte each, in a number of axes that has items and channels."""
+    sizes = len(tensor.shape) in (2, 3, 4) and 0 < prod(tensor.shape) < _LARGEST
+    return sizes and tensor.quant is not None and tensor.dtype in (DType.INT8, DType.UINT8)
+
+
+def sides_of(tensor: Tensor) -> tuple[int, int, int, int]:
+    """Items, channels, height, width."""
+    items, channels, *rest = tensor.shape
+    height, width = (*rest, 1, 1)[:2]
+    return items, channels, height, width
+
+
+class Writer:
+    """Ops so far, and where tensors lie.
+
+    Args:
+        layout: of the library: sums in a vector, vectors at a time, what is added to an int8 value to store it.
+    """
+
+    def __init__(self, graph: Graph, layout: tuple[int, ...]) -> None:
+        self.graph = graph
+        self.lanes, self.across, self.offset = layout
+        self.ops: list[Op] = []
+        self.parts = Parts()
+        self._planes: dict[int, Plane] = {}
+
+    def part(self, tensor: Tensor, whole: Tensor, channel: int) -> None:
+        """A tensor that is nobody's yet, as some channels of another one."""
+        self.parts.add(self.plane(tensor), self.plane(whole), channel)
+
+    def may_lie_in(self, plane: Plane) -> bool:
+        """Whether a plane that ops write already may become a part of another: it lies alone, and no op has folded it."""
+        folded = any(
+            op.kind == "DEPTHWISE" and op.depth > 1 and any(plane is each for each in (op.x, op.y, op.other))
+            for op in self.ops
+        )
+        return (
+            plane not in self.parts
+            and plane.pitch % _CHANNELS == 0
+            and plane.channels % _CHANNELS == 0
+            and not folded
+        )
+
+    def plane(self, tensor: Tensor) -> Plane:
+        """Where a tensor lies."""
+        demand(in_bytes(tensor), f"{tensor.name} is not of 8 bits")
+        if tensor.index not in self._planes:
+            items, channels, height, width = sides_of(tensor)
+            pitch = -(-channels // _CHANNELS) * _CHANNELS
+            self._planes[tensor.index] = Plane(items, height, width, channels, pitch, self.zero(tensor))
+        return self._planes[tensor.index]
+
+    def alias(self, tensor: Tensor, of: Tensor) -> None:
+        """The same bytes under another name."""
+        self._planes[tensor.index] = self.plane(of)
+
+    def enter(self, number: int, tensor: Tensor, few: bool) -> None:
+        """Input ``number`` of the segment; ``few`` channels may lie close together."""
+        plane = self.plane(tensor)
+        if few and plane.channels <= _FEW_CHANNELS:
+            plane.pitch = _FEW_CHANNELS
+        self.ops.append(Op("TAKE", y=plane, x=plane, place=number))
+
+    def leave(self, number: int, tensor: Tensor) -> None:
+        """Result ``number`` of the segment."""
+        plane = self.plane(tensor)
+        self.ops.append(Op("GIVE", y=plane, x=plane, place=number))
+
+    def zero(self, tensor: Tensor) -> int:
+        """The stored value that stands for 0."""
+        assert tensor.quant is not None
+        return tensor.quant.zero_point + stored_offset(tensor, self.offset)
+
+    def table(self, source: Tensor, target: Tensor, function: Callable[[Array], Array]) -> Array:
+        """``function`` from centred values of one tensor to those of the other, for every stored byte."""
+        low, high = centred_range(source)
+        results = np.asarray(function(np.arange(low, high + 1, dtype=np.float32))).reshape(-1)
+        stored = (np.arange(256) + int(low) + self.zero(source)) & 255
+        table = np.zeros(256, np.uint8)
+        table[stored] = (results.astype(np.int64) + self.zero(target)) & 255
+        return table
+
+
+def stored_offset(tensor: Tensor, offset: int) -> int:
+    """What is added to a value of a tensor to store it."""
+    return offset if tensor.dtype is DType.INT8 else offset - 128

@@ -1,0 +1,322 @@
+"""The native engine gives the bytes of the numpy kernels: random nodes, threads, programs that are damaged, no compiler."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from rknnlite_cpu.engines import choice
+from rknnlite_cpu.engines.native import description
+from rknnlite_cpu.engines.native.library import Library, NativeProgram, library
+from rknnlite_cpu.engines.native.lowering import NativeLowering
+from rknnlite_cpu.engines.partition import segment_of
+from rknnlite_graph.graph import Join, Node
+from rknnlite_graph.lowering import Form, NotLowered
+
+from rknnlite.errors import BackendUnavailable, ModelInvalid
+from rknnlite.tensor import DType
+from tests.cpu.engines import native
+from tests.support.corpus import ROOT, genuine, golden_of, open_cpu
+from tests.support.needs import needs
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    needs("gcc")
+    library.cache_clear()
+    before = os.environ.get("RKNNLITE_CACHE")
+    os.environ["RKNNLITE_CACHE"] = str(tmp_path_factory.mktemp("built"))
+    try:
+        return library()
+    finally:
+        del os.environ["RKNNLITE_CACHE"]
+        if before is not None:
+            os.environ["RKNNLITE_CACHE"] = before
+
+
+# -- the same bytes --------------------------------------------------------------------------------------------
+
+CHANNELS = st.sampled_from([1, 2, 3, 4, 5, 15, 16, 17, 24, 32, 33, 48, 64, 70, 130])
+SIDE, SMALL = st.integers(1, 19), st.integers(1, 4)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> dict[str, Any]:
+    """Arguments of ``native.convolution``."""
+    depthwise, channels = draw(st.booleans()), draw(CHANNELS)
+    pads = tuple(draw(st.integers(-1, 3)) for _ in range(4))
+    shape = (draw(st.integers(1, 2)), channels if depthwise else draw(CHANNELS), draw(SIDE), draw(SIDE))
+    kernel, dilations = (draw(SMALL), draw(SMALL)), (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+    for i in range(2):
+        assume(shape[2 + i] + pads[i] + pads[2 + i] > dilations[i] * (kernel[i] - 1))
+        assume(shape[2 + i] + min(pads[i], 0) + min(pads[2 + i], 0) > 0)
+    return {
+        "shape": shape,
+        "channels": channels,
+        "kernel": kernel,
+        "strides": (draw(st.integers(1, 3)), draw(st.integers(1, 3))),
+        "dilations": dilations,
+        "pads": pads,
+        "depthwise": depthwise,
+        "dtype": draw(st.sampled_from([DType.INT8, DType.UINT8])),
+        "extreme": draw(st.booleans()),
+    }
+
+
+@given(convolutions(), st.integers(0, 1 << 20), st.sampled_from([1, 2, 5]))
+def test_any_convolution(built: Library, arguments: dict[str, Any], seed: int, threads: int) -> None:
+    graph = native.convolution(np.random.default_rng(seed), **arguments)
+    assert native.differing(built, graph, seed, threads) == 0
+
+
+@pytest.mark.parametrize("depthwise", [False, True], ids=["dense", "depthwise"])
+@pytest.mark.parametrize("kind", native.JOINED)
+def test_whatever_is_fused(built: Library, kind: str, depthwise: bool) -> None:
+    fused = native.JOINED[kind]
+    for channels, one_each in ((40, False), (16, False), (70, True)):
+        operand = (1, channels, 1, 1) if one_each else (1, channels, 9, 11)
+        graph = native.convolution(
+            np.random.default_rng(channels), (1, channels, 9, 11), channels, pads=(1, 1, 1, 1),
+            depthwise=depthwise, fused=fused, operand=operand if fused.join else None,
+        )  # fmt: skip
+        assert native.differing(built, graph, 1, 2) == 0
+
+
+@pytest.mark.parametrize("kernel", [1, 3], ids=str)
+def test_work_that_threads_share(built: Library, kernel: int) -> None:
+    """Bands of rows, and where there are few rows parts of the channels."""
+    random = np.random.default_rng(kernel)
+    for shape, channels in (((1, 64, 56, 56), 64), ((1, 512, 7, 7), 512), ((2, 64, 14, 14), 256)):
+        pads = (kernel // 2,) * 4
+        for depthwise in (False, True):
+            graph = native.convolution(random, shape, shape[1] if depthwise else channels, (kernel, kernel),
+                                       pads=pads, depthwise=depthwise)  # fmt: skip
+            for threads in (1, 2, 4):
+                assert native.differing(built, graph, 1, threads) == 0
+
+
+@given(
+    st.sampled_from(["Add", "AddRelu", "Mul", "MulRelu"]),
+    CHANNELS,
+    SIDE,
+    st.integers(-128, 127),
+    st.booleans(),
+    st.booleans(),
+)
+def test_joins(
+    built: Library, op: str, channels: int, side: int, zero: int, one_each: bool, first: bool
+) -> None:
+    shape = (1, channels, side, 3)
+    other = (1, channels, 1, 1) if one_each else shape
+    tensors = [
+        native.tensor(0, shape, zero, 0.031),
+        native.tensor(1, other, -zero - 1, 0.27),
+        native.tensor(2, shape, 7, 0.11),
+    ]
+    tensors[2] = replace(tensors[2], zero_first=first)
+    order = [1, 0] if zero % 2 else [0, 1]
+    graph = native.graph_of(tensors, [Node(0, op, "j", order, [2])])
+    assert native.differing(built, graph, zero + 128, 2) == 0
+
+
+@pytest.mark.parametrize("op", ["Sigmoid", "exSwish", "HardSwish", "Relu", "Neg", "Abs"])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda dtype: dtype.short)
+def test_functions_are_tables(built: Library, op: str, dtype: DType) -> None:
+    shape = (1, 5, 16, 16)
+    tensors = [native.tensor(0, shape, 100, 0.03, dtype), native.tensor(1, shape, 3, 0.02, dtype)]
+    assert native.differing(built, native.graph_of(tensors, [Node(0, op, "f", [0], [1])])) == 0
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda dtype: dtype.short)
+def test_what_moves(built: Library, dtype: DType) -> None:
+    """Concat of other steps, Split, Reshape, Resize, MaxPool: one program."""
+
+    def made(index: int, shape: tuple[int, ...], zero: int = 9, scale: float = 0.05) -> Any:
+        return native.tensor(index, shape, zero, scale, dtype)
+
+    tensors = [
+        made(0, (2, 3, 8, 6)), made(1, (2, 20, 8, 6), 30, 0.04), made(2, (2, 23, 8, 6)), made(3, (2, 5, 8, 6)),
+        made(4, (2, 18, 8, 6)), made(5, (2, 18, 16, 18)), made(6, (2, 5, 4, 6)), made(7, (2, 5, 1, 1)), made(8, (2, 5)),
+    ]  # fmt: skip
+    pool = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 1, 1, 0]}
+    nodes = [
+        Node(0, "Concat", "a", [0, 1], [2], {"axis": 1}),
+        Node(1, "Split", "b", [2], [3, 4], {"axis": -3}),
+        Node(2, "Resize", "c", [4, -1, 9], [5], {"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
+                                                "nearest_mode": "floor"}),
+        Node(3, "MaxPool", "d", [3], [6], pool),
+        Node(4, "MaxPool", "e", [3], [7], {"kernel_shape": [8, 6], "strides": [1, 1]}),
+        Node(5, "Reshape", "f", [7], [8]),
+    ]  # fmt: skip
+    scales = np.array([1, 1, 2, 3], np.float32)
+    constant = replace(
+        native.tensor(9, (4,)),
+        dtype=DType.FLOAT32,
+        quant=None,
+        role=native.TensorRole.CONST,
+        load=lambda: scales,
+    )
+    graph = replace(native.graph_of([*tensors, constant], nodes), inputs=[0, 1], outputs=[2, 5, 6, 8])
+    assert native.differing(built, graph, 3, 2) == 0
+
+
+def test_sums_of_more_than_32_bits_are_left_to_numpy(built: Library) -> None:
+    graph = native.convolution(np.random.default_rng(0), (1, 70000, 1, 1), 1, (1, 1))
+    with pytest.raises(NotLowered, match="sums of more than 32 bits"):
+        native.program(built, graph, 1)
+
+
+def test_many_runs_at_once(built: Library) -> None:
+    """Runs of one program in several threads have workspaces and helpers of their own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    graph = native.convolution(np.random.default_rng(5), (1, 64, 20, 20), 96, pads=(1, 1, 1, 1))
+    compiled, _ = native.program(built, graph, 3)
+    random = np.random.default_rng(6)
+    values = [random.integers(-20, 20, (1, 64, 20, 20)).astype(np.float32) for _ in range(24)]
+    alone = [compiled.run([value])[0] for value in values]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(lambda value: compiled.run([value])[0], values))
+    assert all(np.array_equal(a, b) for a, b in zip(alone, together))
+
+
+def test_a_genuine_network_is_one_island(built: Library) -> None:
+    name = "mobilenetv2_like.rk3588.i8"
+    with (
+        open_cpu(genuine(name), extra={"engine": "native"}) as fast,
+        open_cpu(genuine(name), extra={"engine": "numpy"}) as slow,
+    ):
+        answers = [context.infer(golden_of(name).inputs, raw=True) for context in (fast, slow)]
+        islands = fast._shapes.current.plan._accelerator._islands  # type: ignore[attr-defined]
+    assert all(np.array_equal(a.data, b.data) for a, b in zip(*answers))
+    assert [(island.engine.name, len(island.segment.nodes)) for island in islands] == [("native", 14)]
+
+
+# -- what is checked -------------------------------------------------------------------------------------------
+
+
+def content_of(built: Library) -> bytes:
+    graph = native.convolution(np.random.default_rng(0), (1, 8, 6, 6), 24, pads=(1, 1, 1, 1))
+    segment = segment_of(graph, graph.nodes, [])
+    return NativeLowering(built.layout).segment(graph, segment, Form.EXACT_INT8)
+
+
+DAMAGES = {
+    "another kernel": lambda op: setattr(op, "kernel", (3, 300)),
+    "another result": lambda op: setattr(op.y, "height", 700),
+    "another pitch": lambda op: setattr(op.y, "pitch", 1 << 20),
+    "another place": lambda op: setattr(op.x, "offset", 1 << 20),
+    "before the workspace": lambda op: setattr(op.x, "offset", -64),
+    "fewer weights": lambda op: op.arrays.update(weights=op.arrays["weights"][:-1]),
+    "fewer factors": lambda op: op.arrays.update(factor=op.arrays["factor"][:3]),
+    "no bias": lambda op: op.arrays.pop("bias"),
+    "no strides": lambda op: setattr(op, "strides", (0, 1)),
+    "another depth": lambda op: setattr(op, "depth", 4096),
+    "an operand that is not there": lambda op: setattr(op, "flags", description.Flag.JOIN_ADD),
+    "another op": lambda op: setattr(op, "kind", "CALL"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_program_that_would_leave_its_workspace_is_refused(built: Library, damage: str) -> None:
+    text = description.ProgramText.unpack(content_of(built))
+    DAMAGES[damage](next(op for op in text.ops if op.kind == "CONVOLVE"))
+    with pytest.raises(ModelInvalid, match="op 1"):
+        description.ProgramText.unpack(text.pack())
+
+
+def test_what_is_no_program_is_refused(built: Library) -> None:
+    content = content_of(built)
+    for wrong in (b"", b"\xff" * 40, content[:200], content[:-4000]):
+        with pytest.raises(ModelInvalid):
+            description.ProgramText.unpack(wrong)
+    with pytest.raises(ModelInvalid, match="another processor"):
+        other = description.ProgramText.unpack(content)
+        NativeProgram(built, replace(other, layout=(built.lanes, built.across, 7)).pack(), 1)
+
+
+def test_values_of_another_size_are_refused(built: Library) -> None:
+    compiled = NativeProgram(built, content_of(built), 1)
+    with pytest.raises(ValueError, match="values"):
+        compiled.run([np.zeros((1, 8, 6, 5), np.float32)])
+    with pytest.raises(ValueError, match="values"):
+        compiled.run([])
+
+
+SANITIZED = """
+import numpy as np
+from rknnlite_cpu.engines.native.library import Library
+from tests.cpu.engines import native
+
+built = Library("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+random = np.random.default_rng(0)
+for number in range(60):
+    depthwise = bool(number % 2)
+    channels, count = (int(c) for c in random.integers(1, 80, 2))
+    kernel = tuple(int(k) for k in random.integers(1, 5, 2))
+    graph = native.convolution(
+        random, (1, channels, *(int(n) for n in random.integers(6, 20, 2))), channels if depthwise else count, kernel,
+        strides=tuple(int(s) for s in random.integers(1, 3, 2)), pads=tuple(int(p) for p in random.integers(0, 3, 4)),
+        depthwise=depthwise,
+    )
+    assert native.differing(built, graph, number, 1 + number % 3) == 0
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_nothing_outside_of_the_workspace_is_touched(tmp_path: Path) -> None:
+    needs("gcc")
+    found = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if not Path(found).is_absolute():
+        pytest.skip("no libasan.so")
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
+    done = subprocess.run(
+        [sys.executable, "-c", SANITIZED],
+        env={**os.environ, "PYTHONPATH": paths, "LD_PRELOAD": found, "RKNNLITE_CACHE": str(tmp_path), "PYTHONMALLOC": "malloc",
+             "ASAN_OPTIONS": "detect_leaks=0"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "done\n", done.stderr[-3000:]
+
+
+# -- without a compiler ----------------------------------------------------------------------------------------
+
+
+def test_without_a_compiler_others_compute(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caches = (library, choice._native, choice._native_where_possible)
+    for cache in caches:
+        cache.cache_clear()
+    monkeypatch.delenv("RKNNLITE_ENGINE", raising=False)
+    monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    try:
+        with caplog.at_level(logging.INFO, "rknnlite"):
+            assert "native" not in [engine.name for engine in choice.chosen(None)]
+        assert "the native engine needs the compiler no-such-compiler" in caplog.text
+        with pytest.raises(BackendUnavailable, match="the native engine needs the compiler"):
+            choice.chosen("native")
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+
+
+def test_operands_that_multiply_need_a_second_tensor(built: Library) -> None:
+    graph = native.convolution(
+        np.random.default_rng(0), (1, 8, 4, 4), 8, fused=replace(native.JOINED["mul"], join=Join.MUL)
+    )
+    with pytest.raises(NotLowered, match="no operand"):
+        native.program(built, graph, 1)
