@@ -27,7 +27,7 @@ from ..plan import ExecutionPlan, Step, Watch
 from ..values import Array
 from . import choice
 from .accelerator import Accelerator, Island
-from .engine import Kernels, Stopped
+from .engine import Engine, Kernels, Stopped
 from .subject import NUMPY, Fastest, Subject, keep_choice
 
 __all__ = ["Tiers"]
@@ -180,7 +180,7 @@ class Tiers:
             self._trial = _Trial(accelerator, name)
 
     def _ready(self, name: str, kernels: Kernels, threads: int) -> Optional[Accelerator]:
-        engines = choice.engines(name)
+        engines = self._loaded(name)
         with limited(1):
             accelerator = self._subject.accelerator(engines)
             islands = accelerator.islands(kernels, threads, self._go_on)
@@ -188,6 +188,18 @@ class Tiers:
                 self._go_on()
                 island.program(threads)
         return accelerator if islands else None
+
+    def _loaded(self, name: str) -> tuple[Engine, ...]:
+        """Engines of a candidate. A compiler takes seconds: it is waited for in a thread that may be left behind."""
+        if "native" in name.split("+"):
+            building = threading.Thread(
+                target=choice.engines, args=("native",), name="rknnlite-build", daemon=True
+            )
+            building.start()
+            while building.is_alive():
+                self._go_on()
+                building.join(_WAIT)
+        return choice.engines(name)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
