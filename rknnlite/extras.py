@@ -162,7 +162,7 @@ OWN_PLUGINS = {
         OwnPlugin("pages", "library"),
         OwnPlugin("programs", "library"),
         OwnPlugin("protocol", "library"),
-        OwnPlugin("cpu", "backend"),
+        OwnPlugin("cpu", "backend", offers=("inspectors",)),
         OwnPlugin("remote", "backend"),
         OwnPlugin("rkllm", "backend"),
         OwnPlugin("rknn1rt", "backend"),

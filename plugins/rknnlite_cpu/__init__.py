@@ -4,9 +4,10 @@
   ``in_flight``, ``input_conversion``, ``run_outputs`` and ``bindings`` (memory of the caller); ``opened_model`` and
   ``shape_variant`` say what is fixed for a model and for one of its shapes.
 * Zero-copy as on a board: ``zerocopy``, ``memory`` (memfds), ``cache_coherence``.
-* Computing: ``plan`` (a graph prepared to run), ``registry`` (operators by node type), ``values`` (how values live), ``ops``
-  (one family of operators per file), ``kernels`` (numbers alone), ``engines`` (what runs parts of a plan faster), ``fidelity``
-  (the same graph in float), ``custom_ops`` and ``postprocess`` (operators between two nodes, plugins behind the last).
+* Computing: ``plan`` (a graph prepared to run), ``registry`` (operators by node type), ``values`` (how values
+  live), ``ops`` (one family of operators per file), ``kernels`` (numbers alone), ``engines`` (what runs parts of a plan
+  faster), ``fidelity`` (the same graph in float), ``custom_ops`` and ``postprocess`` (operators between two nodes, plugins
+  behind the last).
 * Looking on: ``observers``, ``perf``.
 * Without a graph: ``matmul`` (products), ``llm`` (transformers).
 """
@@ -14,11 +15,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rknnlite import hookimpl
 from rknnlite.spi import Backend
 
-__all__ = ["rknnlite_register_backends"]
+if TYPE_CHECKING:
+    from rknnlite.spi.inspection import Inspector
+
+__all__ = ["rknnlite_register_backends", "rknnlite_register_inspectors"]
 
 
 @hookimpl
@@ -27,3 +32,11 @@ def rknnlite_register_backends(register: Callable[[Backend], None]) -> None:
     from .backend import CpuBackend
 
     register(CpuBackend())
+
+
+@hookimpl
+def rknnlite_register_inspectors(register: Callable[[Inspector], None]) -> None:
+    """Offer which engine computes a model."""
+    from .engines.inspection import EngineInspector
+
+    register(EngineInspector())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rknnlite_insight.dumps import DumpWriter, SideDump
 
     from .cache_coherence import CacheCoherence
-    from .engines.engine import Engine
 
 __all__ = ["ContextSettings", "OpenedModel"]
 
@@ -47,8 +45,8 @@ class OpenedModel:
     times: bool
     dumps: bool
     """Every run writes its tensors."""
-    engines: tuple[Engine, ...] = ()
-    """What computes as long as nobody looks on; None: the numpy kernels."""
+    engine_name: Optional[str] = None
+    """Of the engine that computes as long as nobody looks on; None: the fastest."""
     engine_precise: bool = True
     """Whether its integers of 8 bits are to be the numpy kernels' to the byte."""
 
@@ -71,7 +69,7 @@ class OpenedModel:
             logs=logs,
             times=logs or bool(options.extra.get("collect_perf")),
             dumps=asked >= _LOG_TENSORS,
-            engines=_engines(options.extra.get("engine")),
+            engine_name=_engine_name(options.extra.get("engine")),
             engine_precise=_engine_precise(options.extra.get("engine_precise")),
         )
 
@@ -82,8 +80,10 @@ class OpenedModel:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Of the file's bytes: what is known of one file holds for its copies."""
-        return hashlib.sha256(self.file.data).hexdigest()
+        """Of the file's bytes."""
+        from .engines.engine_cache import digest_of
+
+        return digest_of(self.file)
 
     @property
     def timing_note(self) -> str:
@@ -141,14 +141,16 @@ class OpenedModel:
         return CacheCoherence(*(self.options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
 
 
-def _engines(given: object) -> tuple[Engine, ...]:
-    """See ``engines.choice.chosen``; nothing is loaded for the numpy kernels."""
-    asked = given if given is not None else config.get("engine")
-    if asked == "numpy":
-        return ()
-    from .engines.choice import chosen
+def _engine_name(given: object) -> Optional[str]:
+    """See ``engines.choice.chosen``, which raises for a name that is not known or not installed."""
+    if (given if given is not None else config.get("engine")) == "numpy":
+        return "numpy"  # and nothing is loaded
+    from .engines.choice import asked, chosen
 
-    return chosen(given)
+    name: Optional[str] = asked(given)
+    if name is not None:
+        chosen(name)
+    return name
 
 
 def _engine_precise(given: object) -> bool:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Optional, Protocol
 
 import numpy as np
 from rknnlite_graph.graph import Graph, Node
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .custom_ops import CustomNode
     from .engines.accelerator import Accelerator, Island
 
-__all__ = ["MARKERS", "ExecutionPlan", "Step", "Watch"]
+__all__ = ["MARKERS", "ExecutionPlan", "LateKernel", "Step", "Tiers", "Watch"]
 
 MARKERS = ("InputOperator", "OutputOperator")
 """Node types that only mark where a graph begins and ends."""
@@ -50,15 +50,21 @@ class LateKernel:
 
     __slots__ = ("_check", "_kernel", "_make")
 
-    def __init__(self, make: Callable[[], Kernel], check: Callable[[], None]) -> None:
-        self._make, self._check = make, check
-        self._kernel: Optional[Kernel] = None
+    def __init__(
+        self, make: Callable[[], Kernel], check: Callable[[], None], kernel: Optional[Kernel] = None
+    ) -> None:
+        self._make, self._check, self._kernel = make, check, kernel
 
     def __call__(self, values: list[Array]) -> list[Array]:
-        if self._kernel is None:
+        kernel = self._kernel
+        if kernel is None:
             self._check()  # the file may be another one by now
-            self._kernel = self._make()
-        return self._kernel(values)
+            kernel = self._kernel = self._make()
+        return kernel(values)
+
+    def put_off(self) -> None:
+        """Give back what was prepared."""
+        self._kernel = None
 
 
 class Watch:
@@ -71,11 +77,33 @@ class Watch:
         """Called when the results of a step are among the values, before operands are dropped."""
 
 
+class Tiers(Protocol):
+    """Finds an engine while frames run; ``engines.tiers`` has them."""
+
+    settled: bool
+    """Nothing is to be tried any more."""
+    check: Callable[[], None]
+    """Raises ModelInvalid when the file of the weights was changed."""
+
+    def run(self, plan: ExecutionPlan, inputs: Mapping[int, Array]) -> dict[int, Array]:
+        """One frame of a plan, on what computes now."""
+
+    def join(self) -> None:
+        """One more plan has them."""
+
+    def leave(self) -> None:
+        """A plan has them no more."""
+
+    def without(self, op_type: str) -> Tiers:
+        """For a graph in which a custom operator has taken a type of nodes."""
+
+
 class ExecutionPlan:
     """Runs one graph. Built once; ``run`` may be called any number of times, one caller at a time.
 
     ``declared`` are the custom operators that the file names: those may be registered later, other unknown node
-    types are refused at once. ``accelerator`` has an engine compute what it can, as long as nobody looks on.
+    types are refused at once. ``accelerator`` has an engine compute what it can, as long as nobody looks on; ``tiers`` finds
+    one while frames run.
     """
 
     def __init__(
@@ -85,6 +113,7 @@ class ExecutionPlan:
         ops: Mapping[str, CustomOp] | None = None,
         declared: Collection[str] = (),
         accelerator: Optional[Accelerator] = None,
+        tiers: Optional[Tiers] = None,
     ) -> None:
         self.graph = graph
         self._model_name = model_name
@@ -92,7 +121,8 @@ class ExecutionPlan:
         self._custom: dict[int, CustomNode] = {}
         self._accelerator = accelerator
         self._late = accelerator.late if accelerator is not None else frozenset()
-        self._check = accelerator.check if accelerator is not None else _nothing
+        self._tiers = tiers
+        self._check = next((each.check for each in (accelerator, tiers) if each is not None), _nothing)
         self._fast: Optional[list[Step]] = None
         self.steps = [self._step(node, ops or {}) for node in graph.nodes if node.op not in MARKERS]
         _plan_drops(self.steps, graph.outputs)
@@ -112,11 +142,16 @@ class ExecutionPlan:
                     previous.close()
         if self._accelerator is not None:
             self._accelerator, self._fast = self._accelerator.without(op.op_type), None
+        if self._tiers is not None:
+            self._tiers.leave()
+            self._tiers = self._tiers.without(op.op_type)
 
     def twin(self, ops: Mapping[str, CustomOp]) -> ExecutionPlan:
         """The same plan for another caller: weights are shared, custom operators get nodes of their own."""
         other = copy.copy(self)
         other._custom, other._fast = {}, None
+        if other._tiers is not None:
+            other._tiers.join()
         other.steps = [replace(step) for step in self.steps]
         for step in other.steps:
             if step.node.index in self._custom:
@@ -133,6 +168,9 @@ class ExecutionPlan:
         for node in self._custom.values():
             node.close()
         self._custom.clear()
+        if self._tiers is not None:
+            self._tiers.leave()
+            self._tiers = None
 
     def _step(self, node: Node, ops: Mapping[str, CustomOp]) -> Step:
         view = NodeView(self.graph, node)
@@ -155,7 +193,11 @@ class ExecutionPlan:
         if builder is not None:
             _check_shapes(view, self._model_name)
             prepare = partial(_prepared, builder, view.graph, node, self._model_name)
-            return LateKernel(prepare, self._check) if node.index in self._late else prepare()
+            if node.index in self._late:
+                return LateKernel(prepare, self._check)
+            if self._accelerator is None and self._tiers is None:
+                return prepare()
+            return LateKernel(prepare, self._check, prepare())
         if node.op in ops:
             raise ModelUnsupported(
                 f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "
@@ -177,10 +219,16 @@ class ExecutionPlan:
 
         return kernel
 
-    def run(self, inputs: Mapping[int, Array], watch: Watch | None = None) -> dict[int, Array]:
+    def run(
+        self, inputs: Mapping[int, Array], watch: Watch | None = None, steps: Sequence[Step] | None = None
+    ) -> dict[int, Array]:
         """Values of the graph inputs by tensor index -> values of the graph outputs; ``watch`` looks on."""
+        if steps is None:
+            if watch is None and self._tiers is not None:
+                return self._tiers.run(self, inputs)
+            steps = self.steps if watch is not None or self._accelerator is None else self._accelerated()
         values: dict[int, Array] = dict(inputs)
-        for step in self.steps if watch is not None or self._accelerator is None else self._accelerated():
+        for step in steps:
             if watch is None:
                 self._run_step(step, values)
             else:
@@ -195,11 +243,23 @@ class ExecutionPlan:
             raise ModelInvalid(f"{self._model_name}: no node computes the outputs {missing}")
         return {index: values[index] for index in self.graph.outputs}
 
+    def run_on(self, accelerator: Optional[Accelerator], inputs: Mapping[int, Array]) -> dict[int, Array]:
+        """``run`` on what ``tiers`` have found; when they are settled the plan stays on it."""
+        if accelerator is not self._accelerator:
+            self._accelerator, self._fast = accelerator, None
+        tiers = self._tiers
+        if tiers is not None and tiers.settled:
+            tiers.leave()
+            self._tiers = self._fast = None  # islands anew, without the numpy kernels that they replace
+        return self.run(inputs, steps=self.steps if accelerator is None else self._accelerated())
+
     def _accelerated(self) -> list[Step]:
         """The steps with islands in the place of the nodes that an engine computes."""
         if self._fast is None:
             assert self._accelerator is not None
-            islands = self._accelerator.islands({step.node.index: step.kernel for step in self.steps})
+            islands = self._accelerator.islands(
+                {step.node.index: _judging(step.kernel) for step in self.steps}
+            )
             first = {island.segment.nodes[0].index: island for island in islands}
             inside = {node.index for island in islands for node in island.segment.nodes}
             fast: list[Step] = []
@@ -208,7 +268,8 @@ class ExecutionPlan:
                     fast.append(_island_step(first[step.node.index], self.graph))
                 elif step.node.index not in inside:
                     fast.append(replace(step, drops=[]))
-                self._put_off(step, inside)
+                if self._tiers is None:  # else the kernels are needed to compare with
+                    self._put_off(step, inside)
             _plan_drops(fast, self.graph.outputs)
             self._fast = fast
         return self._fast
@@ -216,7 +277,11 @@ class ExecutionPlan:
     def _put_off(self, step: Step, inside: Collection[int]) -> None:
         """Give back the weights of a numpy kernel that an island has proven to be needless."""
         builder = builder_of(step.node.op)
-        if step.node.index in inside and builder is not None and not isinstance(step.kernel, LateKernel):
+        if step.node.index not in inside or builder is None:
+            return
+        if isinstance(step.kernel, LateKernel):
+            step.kernel.put_off()
+        else:
             make = partial(_prepared, builder, self.graph, step.node, self._model_name)
             step.kernel = LateKernel(make, self._check)
 
@@ -253,6 +318,19 @@ class ExecutionPlan:
             f"{self._model_name}: node {step.node.label()} gives shape {list(result.shape)}, "
             f"the file says {list(shape)}"
         )
+
+
+def _judging(kernel: Kernel) -> Kernel:
+    """For a proof before the first frame: a kernel that was judged is mostly needed no more, and is given back."""
+    if not isinstance(kernel, LateKernel):
+        return kernel
+
+    def once(values: list[Array]) -> list[Array]:
+        results = kernel(values)
+        kernel.put_off()
+        return results
+
+    return once
 
 
 def _nothing() -> None:

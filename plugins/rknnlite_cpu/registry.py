@@ -16,7 +16,16 @@ from rknnlite.tensor import DType
 
 from .values import Array, Kernel, decode, encode, round_f16
 
-__all__ = ["Builder", "builder_for", "centred_kernel", "check_operands", "move_op", "op", "real_kernel", "real_op"]
+__all__ = [
+    "Builder",
+    "builder_for",
+    "centred_kernel",
+    "check_operands",
+    "move_op",
+    "op",
+    "real_kernel",
+    "real_op",
+]
 
 Builder = Callable[[NodeView], Kernel]
 _BUILDERS: dict[str, Builder] = {}

@@ -26,6 +26,7 @@ __all__ = ["IoAttrs", "PreparedShapes", "ShapeVariant"]
 
 if TYPE_CHECKING:
     from .engines.accelerator import Accelerator
+    from .engines.tiers import Tiers
 
 Feed = Union[InputConversion, FloatFeed]
 
@@ -75,8 +76,8 @@ class ShapeVariant:
         with file.naming():
             graph = read_graph(model, number, opened.attributes)
             computed = graph_for(opened.fidelity, graph)
-        accelerator = _accelerator(opened, number, computed, ops)
-        plan = ExecutionPlan(computed, file.label, ops, model.custom_ops, accelerator)
+        engines = _engines(opened, number, computed, ops)
+        plan = ExecutionPlan(computed, file.label, ops, model.custom_ops, *engines)
         ins, outs = model.io(number)
         attrs = IoAttrs.of(opened, ins, outs)
         with file.naming():
@@ -173,31 +174,27 @@ class PreparedShapes:
         self.prepared.clear()
 
 
-def _accelerator(
+def _engines(
     opened: OpenedModel, number: int, graph: Graph, ops: Mapping[str, CustomOp]
-) -> Optional[Accelerator]:
-    """What engines compute of a graph; None where there are none."""
-    if not opened.engines:
-        return None
-    from .engines.accelerator import Accelerator
-    from .engines.engine_cache import Store
+) -> tuple[Optional[Accelerator], Optional[Tiers]]:
+    """What an engine computes from the first frame on, and what finds one while frames run."""
+    if opened.engine_name == "numpy":
+        return None, None
+    from .engines import choice
+    from .engines.subject import NUMPY, Subject, kept_choice, same_on_all
 
-    types = {node.op for node in graph.nodes}
-    key = (
-        opened.digest,
-        number,
-        opened.fidelity.value,
-        sorted(opened.attributes.items(), key=str),
-        *(engine.version for engine in opened.engines),
-        sorted(types.intersection(ops)),
-        opened.engine_precise,
-    )
-    return Accelerator(
-        opened.engines,
-        graph,
-        opened.label,
-        types.intersection(ops),
-        Store(key),
-        opened.file.check,
-        opened.engine_precise,
-    )
+    taken = frozenset(ops).intersection(node.op for node in graph.nodes)
+    attributes = sorted(opened.attributes.items(), key=str)
+    key = (opened.digest, number, opened.fidelity.value, attributes)
+    subject = Subject(graph, opened.label, taken, key, opened.file.check, opened.engine_precise)
+    names = choice.candidates() if opened.engine_name is None else []
+    if names and opened.engine_precise and same_on_all(graph):
+        kept = kept_choice(subject, names)
+        if kept is None:
+            from .engines.tiers import Tiers
+
+            return None, Tiers(subject, names)
+        engines = choice.engines(kept.name) if kept.name != NUMPY else ()
+    else:
+        engines = choice.chosen(opened.engine_name)
+    return subject.accelerator(engines) if engines else None, None

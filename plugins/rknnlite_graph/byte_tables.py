@@ -83,7 +83,9 @@ def exponentials(step: float) -> Array:
 def _of_the_file(view: NodeView) -> Array:
     """By the activation table of the file: index = stored value * multiplier + offset."""
     stage, source, target = view.node.stage, view.tensor(0), view.outputs[0]
-    assert stage is not None and stage.lut is not None and source.quant is not None and target.quant is not None
+    assert (
+        stage is not None and stage.lut is not None and source.quant is not None and target.quant is not None
+    )
     low, high = (float(edge - target.quant.zero_point) for edge in RANGES[target.dtype])
     first, table = dense_table(stage.lut, stage.scale, stage.zero_point - target.quant.zero_point, low, high)
     stored = centred_values(source) + source.quant.zero_point

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import enum
 import os
 import socket
 import struct
 from collections.abc import Iterator, Sequence
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from rknnlite.errors import ParamInvalid
+from rknnlite.native.processors import processors
 
 __all__ = [
     "MOST_ARGS",
@@ -33,6 +36,12 @@ _HEAD = struct.Struct(f"=II{MOST_ARGS}Q")
 _ANSWER = struct.Struct(f"=iI{MOST_ARGS}Q")
 _PIECE = 1 << 20
 """Bytes received at a time: room for them is taken first, and a head may promise more than ever comes."""
+_WATCHED = 1e-4
+"""Seconds without sleep."""
+_MOST_PAUSE = 1023
+"""Requests without such a try, where it was in vain again and again."""
+_SEVERAL = processors() > 1
+"""Whether the other end may run meanwhile."""
 _ROOM = socket.CMSG_SPACE(MOST_FDS * array.array("i").itemsize)
 
 
@@ -189,15 +198,52 @@ class Request(NamedTuple):
     fds: Descriptors
 
 
+class _Watch:
+    """As ``struct watch`` of the library: waits for a request, without sleep where the last one came soon."""
+
+    def __init__(self) -> None:
+        self._quick, self._failed, self._pause = False, 0, 0
+
+    def wait(self, sock: socket.socket) -> None:
+        """Until there is something to read."""
+        started, here = perf_counter(), False
+        if self._quick and self._pause:
+            self._pause -= 1
+        elif self._quick:
+            here = _comes(sock, started + _WATCHED)
+            self._failed = self._failed // 2 if here else min(2 * self._failed + 1, _MOST_PAUSE)
+            self._pause = 0 if here else self._failed
+        if not here:
+            with contextlib.suppress(OSError):  # which reading tells
+                sock.recv(1, socket.MSG_PEEK)
+        self._quick = _SEVERAL and perf_counter() - started < _WATCHED
+
+
+def _comes(sock: socket.socket, end: float) -> bool:
+    flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
+    while perf_counter() < end:
+        try:
+            sock.recv(1, flags)
+        except BlockingIOError:
+            os.sched_yield()
+        except OSError:
+            return True
+        else:
+            return True
+    return False
+
+
 class Wire:
     """One socket; messages go over it whole."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._head = bytearray(_HEAD.size)
+        self._watch = _Watch()
 
     def receive(self) -> Request:
         """The next request; its descriptors are the caller's to close. Raises Gone."""
+        self._watch.wait(self._sock)
         (call, size, *args), given = self._message(_HEAD)
         try:
             return Request(call, tuple(args), self._exactly(size) if size else b"", given)

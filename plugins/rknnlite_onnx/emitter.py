@@ -130,17 +130,22 @@ class Emitter:
     def model(
         self, inputs: Sequence[Any], outputs: Sequence[Any], name: str, infos: Sequence[Any] = ()
     ) -> ModelProto:
-        """All of it, with the constants that are used."""
+        """All of it, with the constants that are used; they are gone from here, since large ones would lie here twice."""
         for node in self._nodes:
             node.input[:] = [self._renamed.get(each, each) for each in node.input]
             node.output[:] = [self._renamed.get(each, each) for each in node.output]
         used = {each for node in self._nodes for each in node.input}
-        stored = [tensor for key, tensor in self._constants.items() if key in used]
         graph = helper.make_graph(
-            self._nodes, visible(name), list(inputs), list(outputs), stored, value_info=[*infos, *self._described]
+            self._nodes, visible(name), list(inputs), list(outputs), value_info=[*infos, *self._described]
         )
         opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in sorted(self.domains))]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rknnlite")
+        made = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rknnlite")
+        constants, self._constants = self._constants, {}
+        for key in list(constants):
+            tensor = constants.pop(key)
+            if key in used:
+                made.graph.initializer.append(tensor)
+        return made
 
 
 def value_info(name: str, dtype: Any, shape: Sequence[Any]) -> Any:

@@ -66,12 +66,12 @@ def openai_routes() -> list[BaseRoute]:
 def all_routes() -> list[BaseRoute]:
     """All APIs, figures, and a page to try them."""
     return [
+        *network_routes(),  # first: they are looked through for every request
         Route("/", page),
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
         *openai_routes(),
         *ollama_routes(),
-        *network_routes(),
     ]
 
 

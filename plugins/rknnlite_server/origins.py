@@ -15,6 +15,7 @@ With keys there is nothing to check: a page does not have them, and could not se
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections.abc import Collection, Mapping
 from typing import Optional
@@ -126,6 +127,7 @@ def _is_local(name: str, called: str) -> bool:
     return address.is_loopback or name == (_name(f"[{called}]" if ":" in called else called) or "")
 
 
+@functools.lru_cache(maxsize=64)
 def _name(host: str) -> Optional[str]:
     """The name or address in ``host:port``, in its plain form; None for what is none."""
     try:

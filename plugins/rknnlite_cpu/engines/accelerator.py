@@ -18,9 +18,10 @@ from rknnlite.files.json_text import parse_json
 from rknnlite.log import logger
 from rknnlite.native.forks import after_fork
 
+from ..kernels.buffers import give_back_heap
 from ..kernels.threads import share
 from ..values import Array
-from .engine import Engine, Kernels, Program
+from .engine import Engine, Kernels, Program, Stopped, nothing
 from .engine_cache import Store
 from .partition import segment_of
 
@@ -162,17 +163,23 @@ class Accelerator:
             self.precise,
         )
 
-    def islands(self, kernels: Kernels) -> list[Island]:
-        """All islands; proven against ``kernels`` on first use, unless an earlier process has done that."""
+    def islands(
+        self, kernels: Kernels, threads: Optional[int] = None, go_on: Callable[[], None] = nothing
+    ) -> list[Island]:
+        """All islands; proven against ``kernels`` on first use, unless an earlier process has done that.
+
+        They are compiled for ``threads``, the caller's share where none are given. ``go_on`` is called between the steps of a
+        proof, and may end it by what it raises.
+        """
         if self._islands is None:
             with self._lock:
                 if self._islands is None:
-                    self._islands = self._found(kernels)
+                    self._islands = self._found(kernels, threads or share(), go_on)
         return self._islands
 
-    def _found(self, kernels: Kernels) -> list[Island]:
+    def _found(self, kernels: Kernels, threads: int, go_on: Callable[[], None]) -> list[Island]:
         if self._kept is None:
-            return self._proven(kernels)
+            return self._proven(kernels, threads, go_on)
         nodes = {node.index: node for node in self._graph.nodes}
         return [
             self._island(
@@ -187,13 +194,13 @@ class Accelerator:
         segment = segment_of(self._graph, nodes, others)
         return Island(engine, self._graph, segment, form, self._store.loader(f"island{number}"), self.check)
 
-    def _proven(self, kernels: Kernels) -> list[Island]:
+    def _proven(self, kernels: Kernels, threads: int, go_on: Callable[[], None]) -> list[Island]:
         self.check()
         islands: list[Island] = []
         for engine in self._engines:
             try:
-                self._add_proven(engine, kernels, islands)
-            except RknnError:
+                self._add_proven(engine, kernels, islands, threads, go_on)
+            except (RknnError, Stopped):
                 raise
             except Exception as error:  # whatever an engine may do: others are there
                 logger.warning(
@@ -211,19 +218,29 @@ class Accelerator:
             }
             for island in islands
         ]
+        give_back_heap()
         self._store.keep("verdict", json.dumps(parts).encode())
         return islands
 
-    def _add_proven(self, engine: Engine, kernels: Kernels, islands: list[Island]) -> None:
+    def _add_proven(
+        self,
+        engine: Engine,
+        kernels: Kernels,
+        islands: list[Island],
+        threads: int,
+        go_on: Callable[[], None],
+    ) -> None:
         """The islands that an engine makes of what is left by those before."""
         from .prover import Prover
 
         done = {node.index for island in islands for node in island.segment.nodes}
-        prover = Prover(engine, self._graph, self._label, self._taken, kernels, self.precise, done)
+        prover = Prover(
+            engine, self._graph, self._label, self._taken, kernels, threads, go_on, self.precise, done
+        )
         for found in prover.islands():
             number = len(islands)
             island = self._island(engine, found.nodes, prover.form, number)
-            island.use(found.program, share())
+            island.use(found.program, threads)
             self._store.keep(f"island{number}", found.lowered)
             islands.append(island)
 

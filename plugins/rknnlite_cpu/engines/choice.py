@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import shutil
+from importlib import metadata
 from importlib.util import find_spec
 from typing import Any, Optional
+
+from rknnlite_programs import buildcache
 
 from rknnlite import config, plugins
 from rknnlite.errors import BackendUnavailable, ParamInvalid
@@ -13,7 +17,7 @@ from rknnlite.log import logger
 
 from .engine import Engine
 
-__all__ = ["NAMES", "chosen"]
+__all__ = ["NAMES", "asked", "candidates", "chosen", "engines", "version"]
 
 NAMES = ("numpy", "native", "onnxruntime", "openvino")
 _DEFAULT = ("native", "onnxruntime")
@@ -26,21 +30,64 @@ def chosen(given: Any) -> tuple[Engine, ...]:
     None at all: the numpy kernels. Raises ParamInvalid for an unknown name, BackendUnavailable or ParamInvalid for one that was
     asked for and is not installed or cannot be built.
     """
-    asked = given if given is not None else config.get("engine") or None
-    if asked is None:
-        return tuple(engine for name in _DEFAULT if (engine := _where_possible(name)) is not None)
-    if asked not in NAMES:
-        raise ParamInvalid(f"engine {asked!r:.80} is unknown; there are {', '.join(NAMES)}")
-    if asked == "numpy":
+    name = asked(given)
+    if name is None:
+        return tuple(engine for each in _DEFAULT if (engine := _where_possible(each)) is not None)
+    if name not in NAMES:
+        raise ParamInvalid(f"engine {name!r:.80} is unknown; there are {', '.join(NAMES)}")
+    if name == "numpy":
         return ()
-    if asked == "native":
+    if name == "native":
         return (_native(),)
-    lacking = _lacking(asked)
+    lacking = _lacking(name)
     if lacking:
-        extra = "openvino" if asked == "openvino" else "fast"
-        raise missing(extra, f"the engine {asked} needs {lacking}, which is not installed")
-    engine = _engine(asked)
+        extra = "openvino" if name == "openvino" else "fast"
+        raise missing(extra, f"the engine {name} needs {lacking}, which is not installed")
+    engine = _engine(name)
     return () if engine is None else (engine,)
+
+
+def asked(given: Any) -> Any:
+    """What an option or ``RKNNLITE_ENGINE`` names; None: whatever is fastest."""
+    return given if given is not None else config.get("engine") or None
+
+
+def candidates() -> list[str]:
+    """What may be chosen without being asked for, the default first: names of engines joined by ``+``, see ``_DEFAULT``.
+
+    Others are worth their memory only where ``native`` is not there. Nothing is loaded or built.
+    """
+    default = [name for name in _DEFAULT if _is_there(name)]
+    if "native" in default:
+        return ["+".join(default)]
+    others = [name for name in NAMES if name not in ("numpy", *_DEFAULT) and _is_there(name)]
+    return [*default, *others]
+
+
+def _is_there(name: str) -> bool:
+    return bool(shutil.which(buildcache.compiler().split()[0])) if name == "native" else not _lacking(name)
+
+
+def engines(candidate: str) -> tuple[Engine, ...]:
+    """Those of one of ``candidates``, loaded and built once; less those for which that fails, which is told."""
+    found = map(_where_possible, candidate.split("+"))
+    return tuple(engine for engine in found if engine is not None)
+
+
+@functools.cache
+def version(candidate: str) -> str:
+    """Of its engines; nothing is loaded where distributions tell."""
+    return "+".join(map(_version, candidate.split("+")))
+
+
+def _version(name: str) -> str:
+    if name == "native":
+        return name  # its files belong to the state of this project, under which everything is kept
+    try:
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        found = _engine(name)
+        return name if found is None else found.version
 
 
 @functools.cache
@@ -81,6 +128,7 @@ def _native() -> Engine:
 
 @functools.cache
 def _engine(name: str) -> Optional[Engine]:
+    """An installed engine, loaded once; None where that fails, which is told."""
     try:
         if name == "openvino":
             from .with_openvino import OpenVino

@@ -13,10 +13,18 @@ from rknnlite import plugins
 
 from ..values import Array, Kernel
 
-__all__ = ["Engine", "Kernels", "Program", "Writes"]
+__all__ = ["Engine", "Kernels", "Program", "Stopped", "Writes", "nothing"]
 
 Kernels = Mapping[int, Kernel]
 """The numpy kernel of a node by its index."""
+
+
+class Stopped(Exception):
+    """Nobody waits for a proof any more."""
+
+
+def nothing() -> None:
+    """Between the steps of a proof that the caller waits for."""
 
 
 class Program(abc.ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Optional
@@ -13,9 +14,14 @@ from rknnlite_programs import buildcache
 
 import rknnlite
 from rknnlite.errors import RknnError
+from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 
-__all__ = ["Store"]
+__all__ = ["Store", "digest_of"]
+
+_HEX_DIGITS = 64
+_SETTLED = 2.0
+"""Seconds after which a changed file has another time for certain."""
 
 
 class Store:
@@ -50,6 +56,24 @@ class Store:
 
     def _file(self, name: str) -> Path:
         return buildcache.cache_dir() / self._name / name
+
+
+def digest_of(file: ModelFile) -> str:
+    """Of the bytes of a model: what is known of one file holds for its copies.
+
+    It is kept for the file as it is (place, size, times of the last changes), since reading all of a large one takes as long as
+    opening it.
+    """
+    data, identity = file.data, file.identity
+    if identity is None or max(identity[-2:]) > time.time_ns() - _SETTLED * 1e9:
+        return hashlib.sha256(data).hexdigest()
+    store = Store(("digest of", *identity))
+    kept = (store.fetch("digest") or b"").decode("ascii", "replace")
+    if len(kept) == _HEX_DIGITS:
+        return kept
+    found = hashlib.sha256(data).hexdigest()
+    store.keep("digest", found.encode())
+    return found
 
 
 @functools.lru_cache(maxsize=1)

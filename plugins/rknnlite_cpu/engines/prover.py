@@ -7,7 +7,7 @@ left to numpy, and what remains of its island is proven anew. Last, the island a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +20,15 @@ from rknnlite.log import logger
 
 from ..kernels.threads import share
 from ..values import Array
-from .engine import Engine, Kernels, Program
+from .engine import Engine, Kernels, Program, Stopped
 from .partition import islands_of, segment_of
 from .proof import agrees, random_value
 
 __all__ = ["Found", "Prover"]
 
 _MOST_ELEMENTS = 1 << 23
-"""Of the results that are looked at together: 32 MiB."""
+"""Of the results that are looked at together, and of the weights behind them with their copies: 32 MiB."""
+_COPIES = 4
 _MARKERS = ("InputOperator", "OutputOperator")
 _CHECKED = (
     "Gather",
@@ -63,10 +64,13 @@ class Prover:
         label: str,
         taken: Collection[str],
         kernels: Kernels,
+        threads: int,
+        go_on: Callable[[], None],
         precise: bool = True,
         done: Collection[int] = (),
     ) -> None:
         self._engine, self._graph, self._label, self._kernels = engine, graph, label, kernels
+        self._threads, self._go_on = threads, go_on
         self._precise = precise
         self._lowering = engine.lowering
         self.form: Form = engine.form if precise else engine.form.near
@@ -116,11 +120,13 @@ class Prover:
             if bad:
                 return found
         try:
+            self._go_on()
             lowered = self._engine.prepared(self._lowering.segment(self._graph, segment, self.form))
+            self._go_on()
             names = [segment.tensor_name(i) for i in segment.outputs]
-            program = self._engine.compile(lowered, names, share())
+            program = self._engine.compile(lowered, names, self._threads)
             results = program.run([entering[i] for i in segment.inputs])
-        except RknnError:
+        except (RknnError, Stopped):
             raise
         except Exception as error:
             self._say(part[0], f"{len(part)} nodes from there on: {type(error).__name__}: {error!s:.300}")
@@ -138,13 +144,20 @@ class Prover:
         chunk: list[Node] = []
         elements = 0
         for node in part:
-            size = sum(int(np.prod(self._graph.tensors[i].shape)) for i in node.outputs)
+            size = sum(int(np.prod(self._graph.tensors[i].shape)) for i in node.outputs) + self._weights(node)
             if chunk and elements + size > _MOST_ELEMENTS:
                 yield chunk
                 chunk, elements = [], 0
             chunk.append(node)
             elements += size
         yield chunk
+
+    def _weights(self, node: Node) -> int:
+        """Numbers that the lowered node holds; while a session is made they lie in memory several times."""
+        tensors = self._graph.tensors
+        own = 0 if node.conv is None else int(np.prod(node.conv.weight_shape))
+        stored = (tensors[i] for i in node.inputs if i >= 0 and tensors[i].role is TensorRole.CONST)
+        return _COPIES * (own + sum(int(np.prod(tensor.shape)) for tensor in stored))
 
     def _judged(
         self, chunk: Sequence[Node], part: Sequence[Node], values: dict[int, Array], wanted: Sequence[int]
@@ -153,14 +166,16 @@ class Prover:
         made = [index for node in chunk for index in node.outputs]
         segment = Segment(tuple(chunk), segment_of(self._graph, chunk, ()).inputs, tuple(made))
         try:
+            self._go_on()
             lowered = self._lowering.segment(self._graph, segment, self.form)
+            self._go_on()
             names = [segment.tensor_name(i) for i in made]
             program = self._engine.compile(lowered, names, share())
             results = program.run([values[i] for i in segment.inputs])
         except NotLowered as error:
             self._say(error.node or chunk[0], str(error))
             return {error.node.index} if error.node is not None else {node.index for node in chunk}
-        except RknnError:
+        except (RknnError, Stopped):
             raise
         except Exception as error:
             return self._unable(chunk, error)
@@ -182,6 +197,7 @@ class Prover:
     def _agrees(self, node: Node, values: dict[int, Array]) -> bool:
         tensors = self._graph.tensors
         live = [i for i in node.inputs if i >= 0 and tensors[i].role is not TensorRole.CONST]
+        self._go_on()
         with np.errstate(all="ignore"):  # random data may well be infinite somewhere
             expected = self._kernels[node.index]([values[i] for i in live])
         if agrees(self._graph, node, expected, [values[i] for i in node.outputs], self._precise):

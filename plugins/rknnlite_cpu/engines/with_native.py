@@ -14,7 +14,7 @@ from .native.lowering import NativeLowering
 
 __all__ = ["Native"]
 
-_REVISION = 3
+_REVISION = 7
 """Of what programs mean; the next when kernels or their weights change."""
 
 

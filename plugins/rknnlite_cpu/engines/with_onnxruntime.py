@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,11 +37,24 @@ _PRECISE = {"session.x64quantprecision": "1"}
 class _Session(Program):
     def __init__(self, session: Any, outputs: Sequence[str]) -> None:
         self._session, self._outputs = session, list(outputs)
+        session._model_bytes = (
+            None  # it would keep all weights twice, to make itself anew on another provider
+        )
         self._inputs = [each.name for each in session.get_inputs()]
 
     def run(self, values: Sequence[Array]) -> list[Array]:
         results: list[Array] = self._session.run(self._outputs, dict(zip(self._inputs, values)))
         return results
+
+
+def _opened(model: bytes, options: Any) -> Any:
+    """A session; from a file in memory, since bytes are copied once more."""
+    if not hasattr(os, "memfd_create"):
+        return onnxruntime.InferenceSession(model, options, providers=_PROVIDERS)
+    with os.fdopen(os.memfd_create("model"), "wb") as file:
+        file.write(model)
+        file.flush()
+        return onnxruntime.InferenceSession(f"/proc/self/fd/{file.fileno()}", options, providers=_PROVIDERS)
 
 
 class OnnxRuntime(Engine):
@@ -80,14 +94,14 @@ class OnnxRuntime(Engine):
         with tempfile.TemporaryDirectory() as folder:
             options = self._options(1)
             options.optimized_model_filepath = f"{folder}/model.onnx"
-            onnxruntime.InferenceSession(model, options, providers=_PROVIDERS)
+            _opened(model, options)
             return Path(folder, "model.onnx").read_bytes() + _DONE
 
     def compile(self, model: bytes, outputs: Sequence[str], threads: int) -> Program:
         options = self._options(threads)
         if model.endswith(_DONE):
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        return _Session(onnxruntime.InferenceSession(model, options, providers=_PROVIDERS), outputs)
+        return _Session(_opened(model, options), outputs)
 
     def _options(self, threads: int) -> Any:
         options = onnxruntime.SessionOptions()

@@ -7,6 +7,8 @@ the last view of it is gone, and a later one takes it over. Little is kept idle,
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import itertools
 import mmap
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 
 from rknnlite.native.forks import after_fork
 
-__all__ = ["empty", "maker", "trim"]
+__all__ = ["empty", "give_back_heap", "maker", "trim"]
 
 Array = NDArray[Any]
 
@@ -136,6 +138,12 @@ def _lent(shape: tuple[int, ...], elements: int) -> Array:
     loan._block = block or _Block(elements)
     loan.__array_interface__ = {**loan._block.interface, "shape": shape}
     return np.asarray(loan)
+
+
+def give_back_heap() -> None:
+    """Give the system what the C allocator keeps for later, after much was freed that nobody will want again."""
+    with contextlib.suppress(AttributeError, OSError):  # glibc alone has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def trim() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from rknnlite_graph.byte_tables import gate, is_small
 from rknnlite_graph.node_view import NodeView
-
 from rknnlite_graph.unary_functions import sigmoid
+
 from ..registry import centred_kernel, check_operands, move_op, op, real_kernel, real_op
 from ..values import Array, Kernel, centred_range
 

@@ -25,7 +25,17 @@ from ..kernels.buffers import empty
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..values import Array, centred_range, storing
 
-__all__ = ["Finish", "IntegerStage", "OutputStage", "apply_stage", "bias_column", "by_table", "finisher", "index_factor", "output_stage"]
+__all__ = [
+    "Finish",
+    "IntegerStage",
+    "OutputStage",
+    "apply_stage",
+    "bias_column",
+    "by_table",
+    "finisher",
+    "index_factor",
+    "output_stage",
+]
 
 OutputStage = Callable[[Array, Optional[Array], slice, Array], None]
 """(accumulator block, operand block, its channels, output block)."""

@@ -46,7 +46,9 @@ def _looked_up(node: LoweredNode, table: Array) -> None:
     if values.in_bytes(x.index):
         places = node.emitter.cast(values.get(x.index, Rep.ELEMENTS), np.int32)
     else:
-        places = node.emitter.cast(node.emit("Sub", node.centred(0), node.const(centred_range(x)[0])), np.int32)
+        places = node.emitter.cast(
+            node.emit("Sub", node.centred(0), node.const(centred_range(x)[0])), np.int32
+        )
     if y.quant is None:
         node.store(node.looked_up(table, places, y.shape))
     elif values.in_bytes(y.index):

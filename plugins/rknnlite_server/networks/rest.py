@@ -33,20 +33,21 @@ _ASIDE = ThreadPoolExecutor(1, "rknnlite-json")
 
 def network_routes() -> list[BaseRoute]:
     """All routes under ``/v2``."""
+    prefixes = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
     routes: list[BaseRoute] = [
+        *(Route(f"{prefix}/infer", infer, methods=["POST"]) for prefix in prefixes),
         Route("/v2", server_metadata),
         Route("/v2/", server_metadata),
         Route("/v2/health/live", live),
         Route("/v2/health/ready", ready),
         Route("/v2/models/stats", statistics),
     ]
-    for prefix in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+    for prefix in prefixes:
         routes += [
             Route(prefix, metadata),
             Route(f"{prefix}/ready", model_ready),
             Route(f"{prefix}/config", config),
             Route(f"{prefix}/stats", statistics),
-            Route(f"{prefix}/infer", infer, methods=["POST"]),
         ]
     return [*routes, *repository_routes()]
 

@@ -279,7 +279,7 @@ def test_nothing_outside_of_the_workspace_is_touched(tmp_path: Path) -> None:
     found = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    if not os.path.isabs(found):
+    if not Path(found).is_absolute():
         pytest.skip("no libasan.so")
     paths = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
     done = subprocess.run(

@@ -62,6 +62,7 @@ INLINE void store_sums(const struct op *op, const int64_t flags, const struct ti
 {
     const struct stage stage = stage_of(op);
     const int32_t *biases = op->bias, *zeros = op->zeros, *under = tile->sums;
+    const int64_t room = room_of(&op->y);
     const float *factors = op->factor, *slopes = op->slope;
     const Q *other = tile->other;
     Q *y = tile->y;
@@ -69,7 +70,7 @@ INLINE void store_sums(const struct op *op, const int64_t flags, const struct ti
     UNROLL
     for (int v = 0; v < vectors; v++) {
         int64_t channel = first + v * LANES;
-        if (LANES < 16 && channel >= pitch)
+        if (LANES < 16 && channel >= room)
             break;
         vi bias = load_i(biases + channel), zero = load_i(zeros + channel);
         UNROLL
@@ -91,7 +92,7 @@ static __attribute__((noinline)) void store_function(const struct op *op, const 
 {
     for (int v = 0; v < vectors; v++) {
         int64_t channel = tile->channel + v * LANES;
-        if (channel >= op->y.pitch)
+        if (channel >= room_of(&op->y))
             break;
         vi bias = load_i(op->bias + channel), zeros = load_i(op->zeros + channel);
         for (int i = 0; i < count; i++) {
@@ -234,7 +235,7 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
     struct cut cut = cut_of(op, scene->threads);
     (void)tasks;
     int64_t band = task % cut.bands, split = task / cut.bands, block_from, block_to, rows[2], item = 0;
-    int64_t all[2] = {0, op->x.pitch}, positions = op->y.items * op->y.height * op->y.width;
+    int64_t all[2] = {0, room_of(&op->x)}, positions = op->y.items * op->y.height * op->y.width;
     int flat = is_flat(op);
     part_of(cut.blocks, split, cut.splits, &block_from, &block_to);
     struct tile tile = {.depth = op->depth, .taps = op->kernel[1]};
@@ -302,5 +303,5 @@ int64_t convolution_scratch(const struct op *op, int threads)
     int64_t bands = flat ? cut.bands : cut.bands / op->y.items, lines = flat ? cut.lines : op->y.height;
     lines = (lines + bands - 1) / bands;
     int64_t numbers = lines * cut.width + op->y.width + op->kernel[1] * op->dilations[1];
-    return numbers * (int64_t)sizeof(int32_t) + 64 + (flat ? 0 : band_bytes(op, lines, op->x.pitch));
+    return numbers * (int64_t)sizeof(int32_t) + 64 + (flat ? 0 : band_bytes(op, lines, room_of(&op->x)));
 }

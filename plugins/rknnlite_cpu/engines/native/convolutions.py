@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from rknnlite_graph.graph import Activation, ConvParams, Stage
+from rknnlite_graph.graph import Activation, ConvParams
 from rknnlite_graph.node_view import NodeView
 
 from ...ops.requantise import IntegerStage
@@ -135,8 +135,11 @@ def _output_stage(op: Op, stage: IntegerStage, joined: bool) -> None:
 
 def _by_channel(op: Op, writer: Writer, weight: Array) -> None:
     chunk = 4 * writer.lanes
-    beside = op.other is None or (op.other.height, op.other.width) == (op.y.height, op.y.width)
-    op.depth = chunk // op.x.pitch if op.strides[1] == 1 and chunk % op.x.pitch == 0 and beside else 1
+    planes = [plane for plane in (op.x, op.y, op.other) if plane is not None]
+    alone = all(plane.pitch == plane.room == op.x.room for plane in planes) and (
+        op.other is None or (op.other.height, op.other.width) == (op.y.height, op.y.width)
+    )
+    op.depth = chunk // op.x.pitch if op.strides[1] == 1 and chunk % op.x.pitch == 0 and alone else 1
     for name in ("bias", "zeros", "factor", "slope"):
         op.arrays[name] = depthwise_order(_folded(op.arrays[name], op), writer.lanes)
     op.arrays["weights"] = depthwise_weights(_folded(weight, op), writer.lanes)

@@ -121,7 +121,7 @@ void depthwise(const struct op *op, const struct scene *scene, int64_t task, int
     int64_t rows[2], from, to, groups = (op->kernel[0] * op->kernel[1] + 3) / 4;
     part_of(op->y.height, band, cut.bands, &rows[0], &rows[1]);
     part_of(cut.chunks, split, cut.splits, &from, &to);
-    int64_t channels[2] = {from * BYTES, least(to * BYTES, op->x.pitch)};
+    int64_t channels[2] = {from * BYTES, least(to * BYTES, room_of(&op->x))};
     int64_t *taps = (int64_t *)scene->scratch;
     Q *copy = scene->scratch + (groups * 4 * (int64_t)sizeof *taps + 63) / 64 * 64;
     struct band here = band_of(op, scene, item, rows, channels, copy);
@@ -145,7 +145,7 @@ void depthwise(const struct op *op, const struct scene *scene, int64_t task, int
             line.y = pixel(scene, &op->y, item, number, 0) + line.channel;
             line.other = joined ? pixel(scene, &op->other, item, whole ? number : 0, 0) + line.channel : line.y;
             int64_t count = (op->y.width + folded - 1) / folded;
-            int64_t room = folded > 1 ? BYTES : least(BYTES, op->y.pitch - line.channel);
+            int64_t room = folded > 1 ? BYTES : least(BYTES, room_of(&op->y) - line.channel);
             int64_t end = folded > 1 ? (op->y.width - (count - 1) * folded) * op->y.pitch : room;
             if (op->flags == ZEROS && groups == 3)
                 all_places(op, ZEROS, 3, &line, count, room, end);
@@ -165,5 +165,5 @@ int64_t depthwise_scratch(const struct op *op, int threads)
     struct cut cut = cut_of(op, threads);
     int64_t lines = (op->y.height + cut.bands - 1) / cut.bands;
     int64_t taps = (op->kernel[0] * op->kernel[1] + 3) / 4 * 4;
-    return taps * (int64_t)sizeof(int64_t) + 64 + band_bytes(op, lines, op->x.pitch);
+    return taps * (int64_t)sizeof(int64_t) + 64 + band_bytes(op, lines, room_of(&op->x));
 }

@@ -36,6 +36,7 @@ ARRAYS = {
     "table": np.uint8,
 }
 NUMBERS = ("unit", "other_unit", "first_low", "first_high", "low", "high", "step")
+_CHANNELS = 16
 _ALIGNED = 64
 _LARGEST = 1 << 31
 
@@ -50,7 +51,10 @@ class Flag:
 
 @dataclass
 class Plane:
-    """A tensor of the workspace; ``zero`` is the stored value that stands for 0."""
+    """A tensor of the workspace; ``zero`` is the stored value that stands for 0.
+
+    ``pitch`` bytes are from pixel to pixel: more than its own where it is a part of another tensor.
+    """
 
     items: int
     height: int
@@ -61,9 +65,14 @@ class Plane:
     offset: int = 0
 
     @property
+    def room(self) -> int:
+        """Bytes of a pixel that are its own."""
+        return self.pitch if self.pitch < _CHANNELS else -(-self.channels // _CHANNELS) * _CHANNELS
+
+    @property
     def nbytes(self) -> int:
-        """What it takes."""
-        return self.items * self.height * self.width * self.pitch
+        """What it takes, from its first to its last value."""
+        return (self.items * self.height * self.width - 1) * self.pitch + self.room
 
 
 @dataclass
@@ -186,9 +195,12 @@ def _check(op: Op, size: int, layout: tuple[int, ...]) -> None:
             _demand(
                 all(isinstance(n, int) and 0 < n < _LARGEST for n in (*sides, plane.pitch)), f"sizes {sides}"
             )
-            _demand(plane.pitch >= plane.channels and plane.pitch % 4 == 0, f"pitch {plane.pitch}")
             _demand(
-                0 <= plane.offset and plane.offset + plane.nbytes <= size, f"place {plane.offset} of {size}"
+                plane.pitch >= max(plane.room, plane.channels) and plane.pitch % 4 == 0,
+                f"pitch {plane.pitch}",
+            )
+            _demand(
+                plane.offset >= 0 and plane.offset + plane.nbytes <= size, f"place {plane.offset} of {size}"
             )
     numbers = (*op.kernel, *op.strides, *op.dilations)
     _demand(all(isinstance(n, int) and 0 < n <= 1 << 16 for n in numbers), f"a window {numbers}")
@@ -213,7 +225,7 @@ def _operand(op: Op) -> None:
     if op.flags & (Flag.JOIN_ADD | Flag.JOIN_MULTIPLY) or op.kind in ("ADD", "MULTIPLY"):
         _demand(op.other is not None, "no operand")
         assert op.other is not None
-        _demand(op.other.items == op.y.items and op.other.pitch == op.y.pitch, "another operand")
+        _demand(op.other.items == op.y.items and op.other.room == op.y.room, "another operand")
         sides = (op.other.height, op.other.width)
         _demand(sides in ((1, 1), (op.y.height, op.y.width)), f"an operand of {sides}")
 
@@ -230,7 +242,7 @@ def _function(op: Op) -> None:
 def _windows(op: Op, layout: tuple[int, ...]) -> None:
     _function(op)
     _demand(op.x.items == op.y.items, "other items")
-    _demand(op.y.pitch % 16 == 0, f"pitch {op.y.pitch}")
+    _demand(op.y.pitch % _CHANNELS == 0, f"pitch {op.y.pitch}")
     _operand(op)
 
 
@@ -255,17 +267,19 @@ def _convolution(op: Op, layout: tuple[int, ...]) -> None:
 
 def _is_whole(op: Op) -> bool:
     assert op.other is not None
-    return (op.other.height, op.other.width) == (op.y.height, op.y.width)
+    sides = [(plane.height, plane.width, plane.pitch) for plane in (op.other, op.y)]
+    return sides[0] == sides[1]
 
 
 def _depthwise(op: Op, layout: tuple[int, ...]) -> None:
     _windows(op, layout)
-    _demand(op.x.channels == op.y.channels and op.x.pitch == op.y.pitch, "other channels")
+    _demand(op.x.channels == op.y.channels and op.x.room == op.y.room, "other channels")
     chunk = 4 * layout[0]
-    folds = chunk // op.x.pitch if op.strides[1] == 1 and chunk % op.x.pitch == 0 else 1
+    alone = op.x.pitch == op.y.pitch == op.x.room
+    folds = chunk // op.x.pitch if alone and op.strides[1] == 1 and chunk % op.x.pitch == 0 else 1
     _demand(op.depth == 1 or op.depth == folds, f"{op.depth} pixels in a vector")
     joined = op.flags & (Flag.JOIN_ADD | Flag.JOIN_MULTIPLY)
-    _demand(op.depth == 1 or not joined or _is_whole(op), "an operand for all pixels")
+    _demand(op.depth == 1 or not joined or _is_whole(op), "an operand of its own for a pixel")
     channels = -(-op.y.channels // chunk) * chunk
     groups = -(-op.kernel[0] * op.kernel[1] // 4)
     _of_length(
@@ -275,8 +289,8 @@ def _depthwise(op: Op, layout: tuple[int, ...]) -> None:
 
 def _elementwise(op: Op, layout: tuple[int, ...]) -> None:
     _same_planes(op, op.x)
-    _demand(op.x.pitch == op.y.pitch and op.x.channels >= op.y.channels, f"pitch {op.x.pitch}")
-    _demand(op.kind == "TABLE" or op.y.pitch % 16 == 0, f"pitch {op.y.pitch}")
+    _demand(op.x.room == op.y.room and op.x.channels >= op.y.channels, f"{op.x.channels} channels")
+    _demand(op.kind == "TABLE" or op.y.pitch % _CHANNELS == 0, f"pitch {op.y.pitch}")
     _operand(op)
     if op.kind == "TABLE":
         _of_length(op, table=256)
@@ -284,15 +298,15 @@ def _elementwise(op: Op, layout: tuple[int, ...]) -> None:
 
 def _pool(op: Op, layout: tuple[int, ...]) -> None:
     _windows(op, layout)
-    _demand(op.x.pitch == op.y.pitch, f"pitch {op.x.pitch}")
+    _demand(op.x.room == op.y.room, f"{op.x.channels} channels")
 
 
 def _copy(op: Op, layout: tuple[int, ...]) -> None:
     fits = op.y.height <= op.x.height * op.strides[0] and op.y.width <= op.x.width * op.strides[1]
     _demand(op.x.items == op.y.items and fits, "other planes")
     _demand(op.channels > 0, "no channels")
-    _demand(0 <= op.depth and op.depth + op.channels <= op.x.pitch, f"channel {op.depth}")
-    _demand(0 <= op.place and op.place + op.channels <= op.y.pitch, f"channel {op.place}")
+    _demand(op.depth >= 0 and op.depth + op.channels <= op.x.room, f"channel {op.depth}")
+    _demand(op.place >= 0 and op.place + op.channels <= op.y.room, f"channel {op.place}")
     if "table" in op.arrays:
         _of_length(op, table=256)
 

@@ -112,11 +112,27 @@ def _concat(writer: Writer, view: NodeView) -> None:
     y = view.outputs[0]
     _whole(view, len(view.inputs))
     demand(_axis_is_channels(view, len(y.shape)), "another axis than channels")
+    tensors = [tensor for tensor in view.inputs if tensor is not None]
     place = 0
-    for tensor in view.inputs:
-        assert tensor is not None
-        _copy(writer, tensor, y, place, 0, tensor.shape[1])
-        place += tensor.shape[1]
+    while tensors:
+        count = _placed(writer, tensors, y, place)
+        if not count:
+            count = 1
+            _copy(writer, tensors[0], y, place, 0, tensors[0].shape[1])
+        place += sum(tensor.shape[1] for tensor in tensors[:count])
+        del tensors[:count]
+
+
+def _placed(writer: Writer, tensors: list[Tensor], target: Tensor, place: int) -> int:
+    """How many of the first tensors lie in the target from now on: one, or all parts of one; 0: they are to be copied."""
+    for count in range(len(tensors), 0, -1):
+        planes = [writer.plane(tensor) for tensor in tensors[:count]]
+        found = planes[0] if count == 1 else writer.parts.entire(planes)
+        alike = all(_alike(tensor, target) for tensor in tensors[:count])
+        if found is not None and alike and place % 16 == 0 and writer.may_lie_in(found):
+            writer.parts.add(found, writer.plane(target), place)
+            return count
+    return 0
 
 
 def _split(writer: Writer, view: NodeView) -> None:
@@ -125,7 +141,10 @@ def _split(writer: Writer, view: NodeView) -> None:
     demand(_axis_is_channels(view, len(x.shape)), "another axis than channels")
     depth = 0
     for tensor in view.outputs:
-        _copy(writer, x, tensor, 0, depth, tensor.shape[1])
+        if _alike(x, tensor) and depth % 16 == 0 and writer.plane(x).pitch % 16 == 0:
+            writer.part(tensor, x, depth)
+        else:
+            _copy(writer, x, tensor, 0, depth, tensor.shape[1])
         depth += tensor.shape[1]
 
 

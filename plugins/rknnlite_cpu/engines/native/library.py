@@ -23,8 +23,8 @@ __all__ = ["Library", "NativeProgram", "library"]
 
 _FOLDER = Path(__file__).parent
 _TUNED = {"x86_64": "-march=native", "aarch64": "-mcpu=native", "armv7l": "-mcpu=native"}
-_FLAGS = ("-O3", "-ffp-contract=off", "-falign-loops=32")
-"""Products and sums are rounded one by one, as numpy rounds them."""
+_FLAGS = ("-ffp-contract=off", "-falign-loops=32")
+"""Products and sums are rounded one by one, as numpy rounds them. -O3 makes larger kernels, no faster ones."""
 _ALIGNED, _SLACK = 64, 256
 _NO_NUMBERS = np.zeros(1, np.float32)
 

@@ -53,7 +53,7 @@ class NativeLowering:
                 raise NotLowered(str(error), node) from None
         for number, index in enumerate(segment.outputs):
             writer.leave(number, graph.tensors[index])
-        size = place_tensors(writer.ops)
+        size = place_tensors(writer.ops, writer.parts)
         shapes = [graph.tensors[index].shape for index in segment.outputs]
         return ProgramText(writer.ops, size, self._layout, shapes).pack()
 

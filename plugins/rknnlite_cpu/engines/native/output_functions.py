@@ -36,7 +36,9 @@ def check_function(view: NodeView) -> None:
     demand(not view.has(1) and fused.join is None and fused.before is None, "more than a function of sums")
     demand(stage.lut is not None, "no activation table was uploaded for it")
     row = TABLE_FUNCTIONS.get(fused.function)
-    demand(row is not None and (by_table(fused, stage) or row.name in _KINDS), f"the function {fused.function}")
+    demand(
+        row is not None and (by_table(fused, stage) or row.name in _KINDS), f"the function {fused.function}"
+    )
 
 
 def write_function(writer: Writer, view: NodeView, op: Op) -> None:
@@ -69,4 +71,8 @@ def write_function(writer: Writer, view: NodeView, op: Op) -> None:
         op.numbers = {"step": y.quant.scale, "first_high": shift, "low": low + shift, "high": high + shift}
     demand(bool(np.isfinite(factor).all() and np.isfinite(numbers).all()), "numbers that are not finite")
     slope = np.zeros(op.y.channels, np.float32)
-    op.arrays |= {"factor": np.broadcast_to(factor, op.y.channels).astype(np.float32), "slope": slope, "numbers": numbers}
+    op.arrays |= {
+        "factor": np.broadcast_to(factor, op.y.channels).astype(np.float32),
+        "slope": slope,
+        "numbers": numbers,
+    }

@@ -3,7 +3,8 @@
 #define RKNNLITE_PROGRAM_H
 #include "vectors.h"
 
-/* Values [n, h, w, pitch] with `channels` used ones, as they lie in the workspace; `zero` is what stands for 0. */
+/* Values [items, height, width] with `channels` side by side and `pitch` from pixel to pixel, as they lie in the workspace: a pixel
+ * has more of them where a tensor is a part of another one. `zero` is what stands for 0. */
 struct tensor {
     int64_t offset, items, height, width, channels, pitch, zero;
 };
@@ -68,6 +69,9 @@ vi function_of(const struct op *op, vi sum, const float *factor);
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Bytes of a pixel that may be written: further ones may be another tensor's. */
+INLINE int64_t room_of(const struct tensor *t) { return t->pitch < 16 ? t->pitch : (t->channels + 15) / 16 * 16; }
 
 INLINE Q *pixel(const struct scene *scene, const struct tensor *t, int64_t item, int64_t y, int64_t x)
 {

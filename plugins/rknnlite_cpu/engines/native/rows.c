@@ -75,34 +75,50 @@ INLINE void join(const struct op *op, const int adds, vi a[4], vi b[4])
     }
 }
 
+/* Every byte by a table; bytes behind the last one of `from` are read, too. */
+INLINE void look_up_all(const struct table *table, const Q *from, Q *to, int64_t count)
+{
+    int64_t c = 0;
+    for (; c + BYTES <= count; c += BYTES) {
+        vq found = look_up(table, load_q(from + c));
+        memcpy(to + c, &found, BYTES);
+    }
+    if (c == count)
+        return;
+    vq found = look_up(table, load_q(from + c));
+    const Q *rest = (const Q *)&found;
+    for (; c + 16 <= count; c += 16, rest += 16)
+        memcpy(to + c, rest, 16);
+    memcpy(to + c, rest, count - c);
+}
+
 void elementwise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
     int64_t plane = op->y.height * op->y.width, from, to;
     part_of(op->y.items * plane, task, tasks, &from, &to);
     if (op->kind == TABLE) {
-        for (int64_t i = from; i < to; i++) {
-            const uint8_t *x = (const uint8_t *)scene->work + op->x.offset + i * op->x.pitch;
-            Q *y = scene->work + op->y.offset + i * op->y.pitch;
-            for (int64_t c = 0; c < op->y.channels; c++)
-                y[c] = op->table[x[c]];
-        }
+        struct table table = table_at(op->table);
+        for (int64_t i = from; i < to; i++)
+            look_up_all(&table, scene->work + op->x.offset + i * op->x.pitch, scene->work + op->y.offset + i * op->y.pitch,
+                        op->y.channels);
         return;
     }
     int whole = op->other.height * op->other.width > 1 || plane == 1;
+    int64_t room = room_of(&op->y);
     for (int64_t i = from; i < to; i++) {
         const Q *x = scene->work + op->x.offset + i * op->x.pitch;
         const Q *other = scene->work + op->other.offset + (whole ? i : i / plane) * op->other.pitch;
         Q *y = scene->work + op->y.offset + i * op->y.pitch;
-        for (int64_t c = 0; c < op->y.pitch; c += BYTES) {
+        for (int64_t c = 0; c < room; c += BYTES) {
             vi a[4], b[4];
             unpacked(load_q(x + c), a);
             unpacked(load_q(other + c), b);
             join(op, op->kind == ADD, a, b);
             vq stored = packed(a);
-            if (op->y.pitch - c >= BYTES)
+            if (room - c >= BYTES)
                 memcpy(y + c, &stored, BYTES);
             else
-                memcpy(y + c, &stored, op->y.pitch - c);
+                memcpy(y + c, &stored, room - c);
         }
     }
 }
@@ -111,12 +127,13 @@ void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t 
 {
     int64_t from, to;
     part_of(op->y.items * op->y.height, task, tasks, &from, &to);
+    int64_t room = room_of(&op->y);
     for (int64_t line = from; line < to; line++) {
         int64_t item = line / op->y.height, top = line % op->y.height * op->strides[0] - op->pads[0];
         for (int64_t ox = 0; ox < op->y.width; ox++) {
             int64_t left = ox * op->strides[1] - op->pads[1];
             Q *y = pixel(scene, &op->y, item, line % op->y.height, ox);
-            for (int64_t c = 0; c < op->y.pitch; c += 16) {
+            for (int64_t c = 0; c < room; c += 16) {
                 typedef Q v16 __attribute__((vector_size(16)));
                 v16 best = (v16){} + (Q)(Q_OFFSET ? 0 : -128);
                 for (int64_t ky = 0; ky < op->kernel[0]; ky++) {
@@ -182,22 +199,27 @@ static void give(const struct op *op, const struct scene *scene, int64_t item, i
     }
 }
 
-static void copy(const struct op *op, const struct scene *scene, int64_t item, int64_t row)
+static void copy(const struct op *op, const struct scene *scene, int64_t item, int64_t row, const struct table *table)
 {
     for (int64_t ox = 0; ox < op->y.width; ox++) {
         const Q *from = pixel(scene, &op->x, item, row / op->strides[0], ox / op->strides[1]) + op->depth;
         Q *to = pixel(scene, &op->y, item, row, ox) + op->place;
-        if (op->table == NULL)
-            memcpy(to, from, op->channels);
+        if (op->table != NULL)
+            look_up_all(table, from, to, op->channels);
+        else if (op->channels % 16 == 0)
+            for (int64_t c = 0; c < op->channels; c += 16)
+                memcpy(to + c, from + c, 16);
         else
-            for (int64_t c = 0; c < op->channels; c++)
-                to[c] = op->table[(uint8_t)from[c]];
+            memcpy(to, from, op->channels);
     }
 }
 
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
     const struct tensor *t = op->kind == GIVE ? &op->x : &op->y;
+    struct table table = {};
+    if (op->kind == COPY && op->table != NULL)
+        table = table_at(op->table);
     int64_t from, to;
     part_of(t->items * t->height, task, tasks, &from, &to);
     for (int64_t line = from; line < to; line++) {
@@ -207,6 +229,6 @@ void move(const struct op *op, const struct scene *scene, int64_t task, int64_t 
         else if (op->kind == GIVE)
             give(op, scene, item, row);
         else
-            copy(op, scene, item, row);
+            copy(op, scene, item, row, &table);
     }
 }

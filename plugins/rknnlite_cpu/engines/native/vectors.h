@@ -205,4 +205,50 @@ INLINE void unpacked(vq from, vi to[4])
     for (int j = 0; j < 4; j++)
         to[j] = Q_OFFSET ? (vi)bytes[j] : ((vi)bytes[j] << 24) >> 24;
 }
+
+/* A table of all bytes in registers, where they can be looked up there. */
+#if defined(__AVX512VBMI__) && LANES == 16
+struct table { __m512i part[4]; };
+INLINE struct table table_at(const Q *entries)
+{
+    struct table table;
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        table.part[i] = _mm512_loadu_si512(entries + 64 * i);
+    return table;
+}
+INLINE vq look_up(const struct table *table, vq bytes)
+{
+    __m512i low = _mm512_permutex2var_epi8(table->part[0], (__m512i)bytes, table->part[1]);
+    __m512i high = _mm512_permutex2var_epi8(table->part[2], (__m512i)bytes, table->part[3]);
+    return (vq)_mm512_mask_blend_epi8(_mm512_movepi8_mask((__m512i)bytes), low, high);
+}
+#elif defined(__aarch64__)
+struct table { uint8x16x4_t part[4]; };
+INLINE struct table table_at(const Q *entries)
+{
+    struct table table;
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        table.part[i] = vld1q_u8_x4((const uint8_t *)entries + 64 * i);
+    return table;
+}
+INLINE vq look_up(const struct table *table, vq bytes)
+{
+    uint8x16_t index = (uint8x16_t)bytes, found = vqtbl4q_u8(table->part[0], index);
+    UNROLL
+    for (int i = 1; i < 4; i++)
+        found = vqtbx4q_u8(found, table->part[i], vsubq_u8(index, vdupq_n_u8(64 * i)));
+    return (vq)found;
+}
+#else
+struct table { const Q *entries; };
+INLINE struct table table_at(const Q *entries) { return (struct table){entries}; }
+INLINE vq look_up(const struct table *table, vq bytes)
+{
+    for (int i = 0; i < BYTES; i++)
+        bytes[i] = table->entries[(uint8_t)bytes[i]];
+    return bytes;
+}
+#endif
 #endif

@@ -14,6 +14,7 @@ from rknnlite.tensor import DType
 
 from ...values import Array, centred_range
 from .description import Op, Plane
+from .workspace import Parts
 
 __all__ = ["Write", "Writer", "demand", "in_bytes", "sides_of", "stored_offset"]
 
@@ -53,7 +54,25 @@ class Writer:
         self.graph = graph
         self.lanes, self.across, self.offset = layout
         self.ops: list[Op] = []
+        self.parts = Parts()
         self._planes: dict[int, Plane] = {}
+
+    def part(self, tensor: Tensor, whole: Tensor, channel: int) -> None:
+        """A tensor that is nobody's yet, as some channels of another one."""
+        self.parts.add(self.plane(tensor), self.plane(whole), channel)
+
+    def may_lie_in(self, plane: Plane) -> bool:
+        """Whether a plane that ops write already may become a part of another: it lies alone, and no op has folded it."""
+        folded = any(
+            op.kind == "DEPTHWISE" and op.depth > 1 and any(plane is each for each in (op.x, op.y, op.other))
+            for op in self.ops
+        )
+        return (
+            plane not in self.parts
+            and plane.pitch % _CHANNELS == 0
+            and plane.channels % _CHANNELS == 0
+            and not folded
+        )
 
     def plane(self, tensor: Tensor) -> Plane:
         """Where a tensor lies."""

@@ -213,7 +213,7 @@ static bool await(struct channel *channel)
         if (!channel->hooks->callback(channel))
             return true; /* the end of the other socket says it, too */
     }
-    return true;
+    return wire_watch(channel->sock, &channel->watch);
 }
 
 int channel_talk(struct channel *channel, struct talk *talk)

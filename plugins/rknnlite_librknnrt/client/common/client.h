@@ -40,6 +40,16 @@ bool wire_send(int sock, const void *head, size_t head_size, const void *payload
 bool wire_recv(int sock, void *bytes, size_t size, int *fds, int *n_fds);
 /* At least ``size`` bytes, and what lies behind them up to ``room``: how many, 0 at the end. */
 size_t wire_recv_ahead(int sock, void *bytes, size_t size, size_t room, int *fds, int *n_fds);
+/* Wait until there is something to read. Where the last wait was ``quick`` it is looked for again and again for WATCHED
+ * nanoseconds before this thread sleeps: waking it takes as long as a small network. Each time in vain makes for a longer
+ * pause, in calls, until it is tried again: other programs have the processors. */
+#define WATCHED 100000u
+#define MOST_PAUSE 1023u
+struct watch {
+    bool quick;
+    unsigned failed, pause;
+};
+bool wire_watch(int sock, struct watch *watch);
 int wire_memory(size_t size); /* a descriptor of fresh memory, -1 */
 
 /* -- handover.c: what programs hand over to the server ------------------------------------------------ */
@@ -111,6 +121,7 @@ struct channel {
     int users;           /* calls under way; guarded by the list's lock */
     bool inherited;      /* opened before a fork */
     bool broken;         /* the server has ended */
+    struct watch watch;  /* for answers */
     bool matmul;
     bool calling;        /* ``caller`` is in a call */
     pthread_t caller;
