@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper, shape_inference
 
 from rknnlite.errors import RknnError
 from rknnlite.extras import missing
@@ -24,22 +24,31 @@ _SUMS, _LIMITS = ("Add", "Conv", "ConvTranspose", "Sub"), {"Clip", "Relu"}
 
 
 def unstepped(model: ModelProto) -> list[str]:
-    """Values between nodes for which the network has no steps, in order of execution.
+    """Real values between nodes for which the network has no steps, in order of execution.
 
-    Limits and slopes behind a sum have the steps of their result.
+    Limits and slopes behind a sum have the steps of their result; integers (tokens, indices) and bools have none.
     """
+    whole = _whole(model)
     readers: dict[str, list[str]] = {}
     for node in model.graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node.op_type)
     found: list[str] = []
     for node in model.graph.node:
-        for name in node.output:
+        for name in (each for each in node.output if each not in whole):
             kinds = set(readers.get(name, ()))
             summed = node.op_type in _SUMS and kinds <= _LIMITS
             if kinds - {"QuantizeLinear"} and not summed and node.op_type not in _STEPS:
                 found.append(name)
     return found
+
+
+def _whole(model: ModelProto) -> set[str]:
+    """Values that are no float32."""
+    graph = shape_inference.infer_shapes(model).graph
+    infos = (*graph.value_info, *graph.input, *graph.output)
+    kinds = {info.name: info.type.tensor_type.elem_type for info in infos}
+    return {name for name, kind in kinds.items() if kind not in (TensorProto.UNDEFINED, TensorProto.FLOAT)}
 
 
 def with_steps(model: ModelProto, samples: Sequence[Mapping[str, Array]]) -> tuple[ModelProto, list[str]]:

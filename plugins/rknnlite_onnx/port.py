@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,71 +12,18 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 from rknnlite_insight import to_onnx
 
-from rknnlite.errors import BackendUnavailable, ModelUnsupported, ParamInvalid
-from rknnlite.files.writing import write_file, write_text
+from rknnlite.errors import ModelUnsupported, ParamInvalid
+from rknnlite.files.writing import write_file
 from rknnlite.formats import IoTensor, Model, ModelFile
-from rknnlite.log import logger
 
-from . import toolkit_script
 from .calibration import with_steps
 from .network import NOT_WRITTEN
 from .toolkit_network import keeping_steps
+from .toolkit_process import Toolkit
 
-__all__ = ["Toolkit", "means_and_deviations", "port"]
+__all__ = ["means_and_deviations", "port"]
 
 Array = NDArray[Any]
-_MANY = 3600
-
-
-@dataclass(frozen=True)
-class Toolkit:
-    """A Python interpreter that has the vendor's toolkit, and settings for its process."""
-
-    python: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    def convert(
-        self, network: Path, soc: str, out: Path, config: dict[str, Any], build: dict[str, Any]
-    ) -> None:
-        """Write a ``.rknn`` file. Raises BackendUnavailable: no such toolkit; ModelUnsupported: it refuses the network."""
-        job = {"network": str(network), "soc": soc, "out": str(out), "config": config, "build": build}
-        order = network.with_name("job.json")
-        write_text(order, json.dumps(job))
-        left_out = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-        environment = {k: v for k, v in os.environ.items() if k not in left_out}
-        command = [str(self.python), str(Path(toolkit_script.__file__)), str(order)]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=network.parent,
-                env={**environment, **self.environment},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_MANY,
-                check=False,
-            )
-        except OSError as error:
-            raise BackendUnavailable(f"{self.python} cannot be run: {error.strerror or error}") from None
-        except subprocess.TimeoutExpired:
-            raise BackendUnavailable(f"the toolkit of {self.python} took more than {_MANY} seconds") from None
-        said = done.stdout + done.stderr
-        logger.debug("%s", said)
-        if "No module named 'rknn'" in said:
-            raise BackendUnavailable(
-                f"{self.python} has no vendor toolkit (module rknn.api); name the Python of an environment that has it"
-            )
-        if done.returncode or not out.exists():
-            how = f"crashes (signal {-done.returncode})" if done.returncode < 0 else "refuses the network"
-            raise ModelUnsupported(f"the toolkit of {self.python} {how} for {soc}: {_last(said)}")
-
-
-def _last(text: str) -> str:
-    """What it said at the end, without colours."""
-    plain = [re.sub(r"\x1b?\[[\d;]*m", "", line).strip() for line in text.splitlines()]
-    told = [line for line in plain if "Error" in line or "failed" in line or line.startswith("E ")]
-    return "; ".join(dict.fromkeys(told[-3:] or plain[-3:])) or "it said nothing"
 
 
 def port(

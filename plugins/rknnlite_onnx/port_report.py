@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,13 @@ from rknnlite.formats import ModelFile
 from rknnlite.runtime import open_model
 from rknnlite.tensor import TensorAttr
 
-from .port import Toolkit, port
+from .port import port
+from .toolkit_process import Toolkit
 
 __all__ = ["OutputReport", "PortReport", "ported", "report_on"]
 
 Array = NDArray[Any]
+_NAMED = 6
 Tell = Callable[[int, int, str], None]
 
 
@@ -48,8 +49,9 @@ class OutputReport:
 
     def __str__(self) -> str:
         steps = "" if self.most_steps is None else f", at most {self.most_steps} steps apart"
+        share = np.floor(1000 * self.identical) / 10  # 100 only where all are
         return (
-            f"output {self.name}: {100 * self.identical:.1f} % of {self.elements} elements identical{steps}; cosine "
+            f"output {self.name}: {share:.1f} % of {self.elements} elements identical{steps}; cosine "
             f"{self.to_original:.6f}; to the float network: original {self.original_to_float:.6f}, port {self.port_to_float:.6f}"
         )
 
@@ -67,10 +69,12 @@ class PortReport:
     weights: int
     """Weight tensors of the original."""
     same_weights: Optional[int]
-    """Those that the port has bit for bit; None where its weights are of another type."""
+    """Those that the port has bit for bit, apart from a zero point; None where its weights are of another type."""
     outputs: Sequence[OutputReport]
     calibrated: Sequence[str] = field(default=())
     """Values whose steps the file does not have."""
+    lost_weights: Sequence[str] = field(default=())
+    """Nodes whose weights are not the original's, and how far they are from them."""
 
     def __str__(self) -> str:
         lines = [
@@ -81,6 +85,9 @@ class PortReport:
             lines.append(f"weights: {self.weights} tensors, of another type in the port")
         else:
             lines.append(f"weights: {self.same_weights} of {self.weights} tensors identical")
+        lines += [f"weights not kept: {each}" for each in self.lost_weights[:_NAMED]]
+        if len(self.lost_weights) > _NAMED:
+            lines.append(f"weights not kept: {len(self.lost_weights) - _NAMED} more")
         if self.calibrated:
             lines.append(f"steps from a calibration: {len(self.calibrated)} values inside of nodes")
         return "\n".join([*lines, *map(str, self.outputs), f"compared on {self.samples} samples"])
@@ -120,10 +127,20 @@ def report_on(
     _, ported = answers(made, "runs of the port")
     _, floating = answers(source, "runs of the original in float", fidelity="float")
     outputs = [_output(*each) for each in zip(attrs, original, ported, floating)]
-    count, same = _weights(source, made)
+    count, lost = _weights(source, made)
+    same = None if lost is None else count - len(lost)
     sizes = (source.stat().st_size, made.stat().st_size)
     return PortReport(
-        source.name, str(made), soc, len(samples), sizes, count, same, outputs, tuple(calibrated)
+        source.name,
+        str(made),
+        soc,
+        len(samples),
+        sizes,
+        count,
+        same,
+        outputs,
+        tuple(calibrated),
+        tuple(lost or ()),
     )
 
 
@@ -155,15 +172,48 @@ def _output(attr: TensorAttr, original: Array, ported: Array, floating: Array) -
     )
 
 
-def _weights(source: Path, made: Path) -> tuple[int, Optional[int]]:
-    """Weight tensors of convolutions in the original, and how many of them the port has."""
-    original, ported = (_weight_bytes(path) for path in (source, made))
-    if not {kind for _, kind, _ in original} & {kind for _, kind, _ in ported}:
-        return sum(original.values()), None
-    return sum(original.values()), sum((original & ported).values())
+class _Weights(NamedTuple):
+    """Of one convolution: its node, the element type, and elements less their zero points."""
+
+    node: str
+    kind: str
+    centred: Array
+
+    def same(self, other: _Weights) -> bool:
+        return self.kind == other.kind and np.array_equal(self.centred, other.centred)
 
 
-def _weight_bytes(path: Path) -> Counter[tuple[Any, ...]]:
-    convs = [node.conv for node in read_graph(ModelFile(path).model).nodes if node.conv is not None]
-    weights = [conv.weight() for conv in convs]
-    return Counter((weight.shape, weight.dtype.str, weight.tobytes()) for weight in weights)
+def _weights(source: Path, made: Path) -> tuple[int, Optional[list[str]]]:
+    """How many weight tensors convolutions have in the original, and what the port has of them otherwise, a line each."""
+    original, ported = _stored(source), _stored(made)
+    if not {each.kind for each in original} & {each.kind for each in ported}:
+        return len(original), None
+    missed = [each for each in original if not _take(ported, each.same)]
+    return len(original), [_difference(each, ported) for each in missed]
+
+
+def _stored(path: Path) -> list[_Weights]:
+    found = []
+    for node in read_graph(ModelFile(path).model).nodes:
+        if node.conv is None:
+            continue
+        weight = node.conv.weight()
+        kind, zero = weight.dtype.str, node.conv.zero_point
+        if node.conv.quantised and zero is not None:
+            weight = weight.astype(np.int32) - np.rint(zero).astype(np.int32).reshape(-1, 1, 1, 1)
+        found.append(_Weights(node.label(), kind, weight))
+    return found
+
+
+def _take(weights: list[_Weights], fits: Callable[[_Weights], bool]) -> Optional[_Weights]:
+    """The first that fits, which is no longer there then."""
+    place = next((i for i, each in enumerate(weights) if fits(each)), None)
+    return None if place is None else weights.pop(place)
+
+
+def _difference(lost: _Weights, ported: list[_Weights]) -> str:
+    other = _take(ported, lambda each: each.kind == lost.kind and each.centred.shape == lost.centred.shape)
+    if other is None:
+        return f"{lost.node}: stored in another shape or type"
+    away = np.abs(other.centred - lost.centred)
+    return f"{lost.node}: {np.count_nonzero(away)} of {away.size} elements differ, by at most {away.max()}"

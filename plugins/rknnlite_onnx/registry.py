@@ -53,6 +53,14 @@ class LoweredNode:
         return self.view.attrs
 
     @property
+    def stepped_attrs(self) -> Any:
+        """Attributes with the steps inside of the node, which a float graph has not; the QDQ form has those of the file."""
+        if self.form is not Form.QDQ:
+            return self.attrs
+        index = self.view.node.index
+        return next(node.attrs for node in self.values.stored.nodes if node.index == index)
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """What the table of operators lists for this type; see ``NodeView``."""
         return self.view.parameters
@@ -77,6 +85,11 @@ class LoweredNode:
     def ints(self, *values: int) -> str:
         """A stored list of int64."""
         return self.emitter.ints(values)
+
+    def stepped(self, tensor: Tensor) -> Tensor:
+        """A tensor with the steps that its values are to have: in the QDQ form those of the file."""
+        stored = self.values.stored.tensors
+        return stored[tensor.index] if self.form is Form.QDQ and tensor.index < len(stored) else tensor
 
     # -- operands ------------------------------------------------------------------------------------------
 

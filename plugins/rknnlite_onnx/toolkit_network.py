@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Optional
+
 import numpy as np
-from onnx import ModelProto, NodeProto, numpy_helper
+from numpy.typing import NDArray
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 __all__ = ["keeping_steps"]
 
+Array = NDArray[Any]
 _TAKEN_WIDER = np.float32(128) / np.float32(127)
 
 
 def keeping_steps(model: ModelProto) -> ModelProto:
     """Values in int8 with zero point 0 get steps that are smaller by 127/128.
 
-    The converter takes such steps as symmetric, from -128 to 128 steps, and stores them larger by 128/127.
+    The converter takes such steps as symmetric, from -128 to 128 steps, and stores them larger by 128/127. Weights in which every
+    zero point is 0 would be quantised anew: one channel of them is moved by a step, and its zero point with it.
     """
     found = ModelProto()
     found.CopyFrom(model)
@@ -31,8 +37,41 @@ def keeping_steps(model: ModelProto) -> ModelProto:
             smaller = np.asarray(scale / _TAKEN_WIDER, np.float32)
             found.graph.initializer.append(numpy_helper.from_array(smaller, made[name]))
         node.input[1] = made[name]
+    _move_weights(found, constants)
     _part_outputs(found)
     return found
+
+
+def _move_weights(model: ModelProto, constants: Mapping[str, TensorProto]) -> None:
+    for node in model.graph.node:
+        if node.op_type != "DequantizeLinear" or node.input[0] not in constants:
+            continue
+        stored, zeros = (numpy_helper.to_array(constants[node.input[i]]) for i in (0, 2))
+        axis = next((each.i for each in node.attribute if each.name == "axis"), 1)
+        moved = _moved(np.moveaxis(stored, axis, 0), zeros) if zeros.dtype == np.int8 else None
+        if moved is None:
+            continue
+        names = [f"{node.output[0]}/{word}" for word in ("moved", "zero")]
+        arrays = np.ascontiguousarray(np.moveaxis(moved[0], 0, axis)), moved[1]
+        model.graph.initializer.extend(map(numpy_helper.from_array, arrays, names))
+        node.input[0], node.input[2] = names
+
+
+def _moved(weights: Array, zeros: Array) -> Optional[tuple[Array, Array]]:
+    """Weights [channels, ...] and zero points of which one is not 0, for the same real values; None where none is needed.
+
+    Where every channel reaches from -128 to 127, the ends of one are cut off by a step.
+    """
+    if zeros.any() or zeros.ndim != 1:
+        return None
+    flat = weights.reshape(len(weights), -1)
+    cut = {step: (flat == end).sum(1) for step, end in ((1, 127), (-1, -128))}
+    step = min(cut, key=lambda each: int(cut[each].min()))
+    channel = int(cut[step].argmin())
+    weights, zeros = weights.copy(), zeros.copy()
+    weights[channel] = np.clip(weights[channel].astype(np.int16) + step, -128, 127)
+    zeros[channel] = step
+    return weights, zeros
 
 
 def _part_outputs(model: ModelProto) -> None:

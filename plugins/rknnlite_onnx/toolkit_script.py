@@ -12,7 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main"]
+__all__ = ["STEP", "main"]
+
+STEP = "rknnlite: step "
+"""Begins the line that names what the toolkit is told to do next: after a crash nobody else knows."""
 
 
 def main(job: dict[str, Any]) -> str:
@@ -26,6 +29,7 @@ def main(job: dict[str, Any]) -> str:
         ("export_rknn", lambda: rknn.export_rknn(job["out"])),
     )
     for name, step in steps:
+        print(f"{STEP}{name}", flush=True)
         if step() not in (0, None):
             return f"{name} failed"
     return ""

@@ -15,9 +15,10 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from rknnlite_onnx.calibration import unstepped, with_steps
-from rknnlite_onnx.port import Toolkit, port
+from rknnlite_onnx.port import port
 from rknnlite_onnx.port_report import report_on
 from rknnlite_onnx.toolkit_network import keeping_steps
+from rknnlite_onnx.toolkit_process import Toolkit
 
 import rknnlite
 from rknnlite.errors import ModelUnsupported
@@ -45,7 +46,7 @@ def toolkit_python() -> Path:
 def fake_python(tmp_path: Path) -> Any:
     """An interpreter whose toolkit is a module of ours: it keeps what it was given and answers with a file."""
 
-    def make(answer: Path | None, says: str = "") -> Path:
+    def make(answer: Path | None, says: str = "", build: str = "pass") -> Path:
         room = tmp_path / "toolkit" / "rknn"
         room.mkdir(parents=True)
         (room / "__init__.py").touch()
@@ -55,7 +56,9 @@ def fake_python(tmp_path: Path) -> Any:
             "    def __init__(self, verbose=False): self.told = {}\n"
             "    def config(self, **given): self.told.update(given); return 0\n"
             f"    def load_onnx(self, model): shutil.copy(model, {str(tmp_path / 'given.onnx')!r}); return 0\n"
-            "    def build(self, **given): self.told.update(given); return 0\n"
+            "    def build(self, **given):\n"
+            f"        {build}\n"
+            "        self.told.update(given); return 0\n"
             "    def export_rknn(self, out):\n"
             f"        json.dump(self.told, open({str(tmp_path / 'told.json')!r}, 'w'))\n"
             f"        print({says!r})\n"
@@ -117,6 +120,40 @@ def test_steps_around_zero_are_told_smaller() -> None:
             assert stored[after.input[1]] == pytest.approx(old[before.input[1]] * share, rel=1e-6)
         elif before.op_type == "DequantizeLinear" and before.input[0] in old:
             assert list(before.input) == list(after.input), "weights stay as they are"
+
+
+def test_tokens_get_no_steps() -> None:
+    """The converter's own reader refuses QuantizeLinear of integers."""
+    name = "embedding.rk3588.i8"
+    network = rknnlite.to_onnx(genuine(name), "qdq")
+    assert not unstepped(network) and "Cast" not in {node.op_type for node in network.graph.node}
+    _, names = with_steps(network, [feeds(name, network, golden_of(name).inputs)])
+    assert not names
+    info = onnx.helper.make_tensor_value_info
+    cast = onnx.helper.make_node("Cast", ["ids"], ["wide"], to=onnx.TensorProto.INT64)
+    gather = onnx.helper.make_node("Gather", ["table", "wide"], ["rows"])
+    table = onnx.numpy_helper.from_array(np.ones((4, 2), np.float32), "table")
+    ends = [info("ids", onnx.TensorProto.INT32, [3])], [info("rows", onnx.TensorProto.FLOAT, [3, 2])]
+    assert not unstepped(onnx.helper.make_model(onnx.helper.make_graph([cast, gather], "g", *ends, [table])))
+
+
+def _stored_weights(model: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    stored = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    nodes = [n for n in model.graph.node if n.op_type == "DequantizeLinear" and n.input[0] in stored]
+    return [(stored[n.input[0]].astype(int), stored[n.input[2]].astype(int)) for n in nodes]
+
+
+def test_weights_of_zero_point_0_are_moved() -> None:
+    """The converter would quantise them anew; the real values stay, but for the ends where all 8 bits are taken."""
+    network = rknnlite.to_onnx(genuine("per_tensor.rk3588.i8"), "qdq")
+    told = checked(keeping_steps(network))
+    changed = []
+    for (before, none), (after, zero) in zip(_stored_weights(network), _stored_weights(told)):
+        assert not none.any() and np.count_nonzero(zero) == 1 and abs(after).max() <= 128
+        away = (after - zero.reshape(-1, 1, 1, 1)) - before
+        changed.append(np.count_nonzero(away))
+        assert np.abs(away).max() <= 1
+    assert changed == [0, 0, 1], "one channel has both ends, and keeps one of them"
 
 
 def test_outputs_that_nodes_read_are_parted() -> None:
@@ -188,6 +225,14 @@ def test_a_bad_port_is_told() -> None:
         assert output.most_steps == round(float(away.max()) / one.outputs[0].quant.scale)
 
 
+def test_weights_that_a_port_lacks_are_named() -> None:
+    one, other = (genuine(f"{name}.rk3588.i8") for name in ("residual_add", "residual_add_relu"))
+    found = report_on(one, other, "rk3588", samples(one, 1))
+    assert found.same_weights == 0 and len(found.lost_weights) == found.weights
+    assert "weights not kept: Conv" in str(found) and "elements differ, by at most" in str(found)
+    assert not report_on(one, one, "rk3588", samples(one, 1)).lost_weights
+
+
 # -- what goes wrong --------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +258,42 @@ def test_a_toolkit_that_refuses(fake_python: Any, tmp_path: Path) -> None:
     toolkit = Toolkit(fake_python(None, says="E build: Not supported"))
     with pytest.raises(ModelUnsupported, match=r"refuses the network for rk3576: .*E build: Not supported"):
         port(source, "rk3576", tmp_path / "out.rknn", toolkit, samples(source))
+    assert not (tmp_path / "out.rknn").exists()
+
+
+def test_a_toolkit_that_is_named_from_the_working_folder(
+    call: Call, fake_python: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = genuine("mean_std.rk3588.i8")
+    python = fake_python(source)
+    monkeypatch.chdir(tmp_path)
+    words = ("port", source, "--to", "rk3576", "-o", tmp_path / "out.rknn", "--toolkit-python")
+    assert call(*words, python.name).code == 0
+    assert call(*words, Path("toolkit") / ".." / python.name).code == 0
+    monkeypatch.chdir("/")
+    assert call(*words, python.name).code == 4
+    python.rename(tmp_path / "python-of-the-toolkit")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert call(*words, "python-of-the-toolkit").code == 0
+
+
+CRASHES = {
+    "import os; os.kill(os.getpid(), 11)": r"crashed in build for rk3576 with signal 11 \(SIGSEGV\), a fault of the toolkit's own",
+    "import os; os.kill(os.getpid(), 9)": r"crashed in build .* signal 9 \(SIGKILL, as a system that is out of memory does\)",
+    "[][0]": r"failed in build .* exception of its own \(exit status 1\): IndexError: list index out of range",
+    "return -1": r"refuses the network for rk3576: build failed \(exit status 1 in build\)",
+    "import os; os._exit(7)": r"refuses the network for rk3576: begun \(exit status 7 in build\)",
+}
+
+
+@pytest.mark.parametrize("build", sorted(CRASHES))
+def test_a_toolkit_that_fails_is_told_as_such(build: str, fake_python: Any, tmp_path: Path) -> None:
+    source = genuine("mean_std.rk3588.i8")
+    python = fake_python(source, build=f"print('begun', flush=True); {build}")
+    with pytest.raises(ModelUnsupported, match=CRASHES[build]) as caught:
+        port(source, "rk3576", tmp_path / "out.rknn", Toolkit(python), samples(source))
+    fault = "toolkit's own" in CRASHES[build] or "of its own" in CRASHES[build] or "SIGKILL" in CRASHES[build]
+    assert ("try another release of the toolkit or --dtype fp16" in str(caught.value)) == fault
     assert not (tmp_path / "out.rknn").exists()
 
 
@@ -254,6 +335,16 @@ def test_a_real_port_has_the_weights_and_bytes(call: Call, toolkit_python: Path,
     assert output["identical"] >= 0.8 and output["most_steps"] <= 1
     assert output["port_to_float"] > output["original_to_float"] - 1e-4
     assert data["bytes"][1] < 1.03 * data["bytes"][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, kept", [("embedding.rk3588.i8", 1), ("per_tensor.rk3588.i8", 2)])
+def test_a_real_port_of(name: str, kept: int, call: Call, toolkit_python: Path, tmp_path: Path) -> None:
+    """Tokens in int64; weights that are quantised as a whole."""
+    words = ("port", genuine(name), "--to", "rk3576", "--toolkit-python", toolkit_python)
+    data = call(*words, "-o", tmp_path / "out.rknn", "--json").data
+    assert data["same_weights"] == kept and len(data["lost_weights"]) == data["weights"] - kept
+    assert all(output["most_steps"] is None or output["most_steps"] <= 1 for output in data["outputs"])
 
 
 @pytest.mark.slow

@@ -261,6 +261,6 @@ def cases() -> list[Case]:
         Case("lstm", lstm(16, False), sequence, ("rk3588.fp16",)),
         Case("lstm_bidirectional", lstm(13, True), sequence, ("rk3562.i8",)),
         Case("gru", gru(13, False), sequence, ("rk3568.fp16",)),
-        Case("embedding", _embedding, (Input((1, 9), "ids", 20),), ("rk3588.fp16",)),
+        Case("embedding", _embedding, (Input((1, 9), "ids", 20),), ("rk3588.fp16", "rk3588.i8")),
         Case("sampling", function(_sampling), (noise(1, 5, 8, 8), grid), ("rk3588.fp16",)),
     ]

@@ -35,6 +35,22 @@ def _mixed() -> nn.Module:
     return layers
 
 
+def _even() -> nn.Module:
+    """Weights from -128 to 127 steps: quantised as a whole, their zero point is 0. The last layer has one channel."""
+    layers = [
+        nn.Conv2d(3, 16, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(16, 12, 3, 1, 1),
+        nn.ReLU(),
+        nn.Conv2d(12, 1, 1),
+    ]
+    for layer in layers[::2]:
+        weight = layer.weight.data
+        weight.view(-1)[weight.argmin()] = -weight.max() * 128 / 127
+        weight.clamp_(min=-weight.max() * 128 / 127)
+    return nn.Sequential(*layers)
+
+
 def _chain() -> nn.Module:
     """Layers that differ in what int16 and bfloat16 files keep about them."""
     return nn.Sequential(
@@ -146,6 +162,7 @@ def _packed() -> list[Case]:
         Case("plain_mixed", _mixed, IMAGE, targets, like="mixed"),
         Case("packed_mixed", _mixed, IMAGE, (*targets, "rv1126b.i8"), like="mixed", config=compress),
         Case("packed_i16", _mixed, IMAGE, on(("rk3588", "rk3576"), "i16"), config=compress),
+        Case("per_tensor", _even, IMAGE, ("rk3588.i8",), config=(("quantized_method", "layer"),)),
         Case("removed", _narrow, IMAGE, ("rk3588.i8",), config=(("remove_weight", True),), unusable=True),
         Case("kept", _narrow, IMAGE, ("rk3588.i8",), like="removed"),  # the master of the one before
         Case("sparse", _half, NORMAL, ("rk3576.i8",), config=(("sparse_infer", True),), unusable=True),

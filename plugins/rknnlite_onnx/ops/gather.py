@@ -16,7 +16,8 @@ def places(node: LoweredNode, position: int = 1) -> str:
     """An operand of indices as int64; those below 0 count from the end, as in ONNX."""
     if node.view.is_const(position):
         return node.const(node.view.constant(position), np.int64)
-    return node.emitter.cast(node.native(position), np.int64)
+    name = node.native(position)
+    return name if node.typed(position) == np.int64 else node.emitter.cast(name, np.int64)
 
 
 def _source(node: LoweredNode) -> tuple[str, Optional[Rep]]:

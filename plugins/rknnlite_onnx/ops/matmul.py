@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from rknnlite_graph.lowering import Form
 
 from ..registry import LoweredNode, lowers
 
@@ -34,7 +35,7 @@ def _times(node: LoweredNode, name: str, factor: float) -> str:
 
 def _symmetric(node: LoweredNode) -> str:
     """B requantised without zero point, as the NPU needs what it uses in place of weights; see the CPU reference."""
-    tensor, real = node.view.tensor(1), node.real(1)
+    tensor, real = node.stepped(node.view.tensor(1)), node.real(1)
     if tensor.quant is None or tensor.dtype.bits != 8:
         return real
     step = np.float32(node.attrs.get("b_step", 0))
@@ -44,8 +45,11 @@ def _symmetric(node: LoweredNode) -> str:
 
 
 def _through_steps(node: LoweredNode, real: str, step: float, limits: tuple[float, float]) -> str:
-    """Rounded to steps within limits, and back."""
+    """Rounded to steps within limits of 8 bits, and back."""
     unit = node.const(step)
+    if node.form is Form.QDQ:
+        zero = node.const(-128 - limits[0], np.int8)
+        return node.emit("DequantizeLinear", node.emit("QuantizeLinear", real, unit, zero), unit, zero)
     steps = node.emit("Round", node.emit("Div", real, unit))
     return node.emit("Mul", node.emit("Clip", steps, node.const(limits[0]), node.const(limits[1])), unit)
 
@@ -72,7 +76,7 @@ def ex_matmul(node: LoweredNode) -> None:
 @lowers("exSDPAttention")
 def attention(node: LoweredNode) -> None:
     """[heads, d, 1, tokens] each -> softmax(scale * q^T k + mask^T) v in the same layout."""
-    steps = node.attrs
+    steps = node.stepped_attrs
     products = node.emit("MatMul", _flat(node, node.real(0), 0, True), _flat(node, node.real(1), 1))
     scores = _times(node, products, np.float32(steps.get("scale", 1.0)))
     if node.has(3):
@@ -80,7 +84,11 @@ def attention(node: LoweredNode) -> None:
     if "score_step" in steps:
         zero = steps["score_zero_point"]
         scores = _through_steps(node, scores, steps["score_step"], (-128 - zero, 127 - zero))
-    elif "score_step" not in steps and node.has(3) and (params := node.view.tensor(3).quant) is not None:
+    elif (
+        "score_step" not in steps
+        and node.has(3)
+        and (params := node.stepped(node.view.tensor(3)).quant) is not None
+    ):
         unit = node.const(params.scale)
         scores = node.emit("Mul", node.emit("Round", node.emit("Div", scores, unit)), unit)
     weights = node.emit("Softmax", scores, axis=-1)
