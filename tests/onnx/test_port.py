@@ -17,7 +17,7 @@ pytest.importorskip("onnxruntime")
 from rknnlite_onnx.calibration import unstepped, with_steps
 from rknnlite_onnx.port import port
 from rknnlite_onnx.port_report import report_on
-from rknnlite_onnx.toolkit_network import keeping_steps
+from rknnlite_onnx.toolkit_network import keeping_steps, told_as_steps
 from rknnlite_onnx.toolkit_process import Toolkit
 
 import rknnlite
@@ -154,6 +154,27 @@ def test_weights_of_zero_point_0_are_moved() -> None:
         changed.append(np.count_nonzero(away))
         assert np.abs(away).max() <= 1
     assert changed == [0, 0, 1], "one channel has both ends, and keeps one of them"
+
+
+@pytest.mark.parametrize("name, inside", [("product_tails.rk3588.i8", 3), ("attention.rk3588.i8", 2)])
+def test_roundings_inside_of_nodes_are_told_as_steps(name: str, inside: int) -> None:
+    """Second operands of products; scores and weights of attention."""
+    network = rknnlite.to_onnx(genuine(name), "qdq")
+    told = checked(told_as_steps(network))
+    kinds, before = ([node.op_type for node in each.graph.node] for each in (told, network))
+    assert before.count("Round") == inside and not {"Round", "Clip", "Div"} & set(kinds)
+    for kind in ("QuantizeLinear", "DequantizeLinear"):
+        assert kinds.count(kind) == before.count(kind) + inside
+    inputs = feeds(name, network, golden_of(name).inputs)
+    for got, want, output in zip(
+        run(told, inputs), run(network, inputs), ModelFile(genuine(name)).model.outputs
+    ):
+        assert np.abs(got - want).max() < 3.001 * output.quant.scale, "onnxruntime makes one of two pairs"
+
+
+def test_other_roundings_stay() -> None:
+    network = rknnlite.to_onnx(genuine("hybrid_int16.rk3562.i8"), "qdq")
+    assert [n.op_type for n in told_as_steps(network).graph.node] == [n.op_type for n in network.graph.node]
 
 
 def test_outputs_that_nodes_read_are_parted() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from rknnlite_graph.lowering import Form
 
 from ..registry import LoweredNode, lowers
 
@@ -45,11 +44,8 @@ def _symmetric(node: LoweredNode) -> str:
 
 
 def _through_steps(node: LoweredNode, real: str, step: float, limits: tuple[float, float]) -> str:
-    """Rounded to steps within limits of 8 bits, and back."""
+    """Rounded to steps within limits, and back; in the form QDQ, too: onnxruntime makes one of two pairs behind each other."""
     unit = node.const(step)
-    if node.form is Form.QDQ:
-        zero = node.const(-128 - limits[0], np.int8)
-        return node.emit("DequantizeLinear", node.emit("QuantizeLinear", real, unit, zero), unit, zero)
     steps = node.emit("Round", node.emit("Div", real, unit))
     return node.emit("Mul", node.emit("Clip", steps, node.const(limits[0]), node.const(limits[1])), unit)
 
