@@ -15,10 +15,9 @@ from rknnlite.errors import ModelUnsupported, ParamInvalid
 from rknnlite.files.writing import write_file
 from rknnlite.formats import IoTensor, Model, ModelFile
 
-from .calibration import with_steps
 from .network import NOT_WRITTEN
 from .samples import channel_numbers, network_feeds
-from .toolkit_network import keeping_steps, told_as_steps
+from .toolkit_network import for_the_toolkit
 from .toolkit_process import Toolkit
 
 __all__ = ["means_and_deviations", "port"]
@@ -46,8 +45,7 @@ def port(
     names: list[str] = []
     if quantised and not dtype:
         feeds = [network_feeds(model.inputs, arrays) for arrays in samples]
-        network, names = with_steps(told_as_steps(network), feeds)
-        network = keeping_steps(network)
+        network, names = for_the_toolkit(network, feeds)
     build = {"rknn_batch_size": model.batch} if model.batch > 1 else {}
     with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
         place = Path(folder)

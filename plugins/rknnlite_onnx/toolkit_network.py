@@ -3,17 +3,71 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-__all__ = ["keeping_steps", "told_as_steps"]
+from rknnlite.errors import ModelInvalid, RknnError, visible
+
+from .calibration import with_steps
+
+__all__ = ["for_the_toolkit", "keeping_steps", "told_as_steps"]
 
 Array = NDArray[Any]
+_LONGEST = 300
+_MISFITS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    onnx.checker.ValidationError,
+)
+"""What reading a damaged network ends in."""
 _TAKEN_WIDER = np.float32(128) / np.float32(127)
+
+
+def for_the_toolkit(
+    model: ModelProto, samples: Sequence[Mapping[str, Array]]
+) -> tuple[ModelProto, list[str]]:
+    """The QDQ network with all that the converter wants, and the names of values that got their steps from ``samples``.
+
+    Raises:
+        ModelInvalid: it is no network of ONNX whose steps can be read. BackendUnavailable, RknnError: see ``with_steps``.
+    """
+    try:
+        _check_whole(model.graph)
+        onnx.checker.check_model(model)
+        stepped, names = with_steps(told_as_steps(model), samples)
+        return keeping_steps(stepped), names
+    except RknnError:
+        raise
+    except _MISFITS as error:
+        reason = visible(" ".join(str(error).split())[:_LONGEST])
+        raise ModelInvalid(
+            f"the network is damaged, the steps for the toolkit cannot be read from it ({type(error).__name__}: {reason}); "
+            "write it again with export-onnx --form qdq, or port with --dtype fp16, which needs no steps"
+        ) from error
+
+
+def _check_whole(graph: GraphProto) -> None:
+    """Arrays in other files are read by whoever asks for them, wherever those files are."""
+    attributes = [each for node in graph.node for each in node.attribute]
+    tensors = [
+        *graph.initializer,
+        *(each.t for each in attributes),
+        *(t for each in attributes for t in each.tensors),
+    ]
+    for tensor in tensors:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            raise ValueError(f"array {tensor.name} is in another file")
+    for inner in (each.g for each in attributes if each.HasField("g")):
+        _check_whole(inner)
 
 
 def keeping_steps(model: ModelProto) -> ModelProto:
