@@ -16,6 +16,13 @@ pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
 from tools.fuzz.readers import READERS, used
 
 
+@pytest.fixture(autouse=True)
+def _packages(name: str) -> None:
+    if name.startswith("onnx"):
+        pytest.importorskip("onnx")
+        pytest.importorskip("onnxruntime")
+
+
 @pytest.mark.parametrize("name", sorted(READERS))
 def test_seeds_are_taken(name: str, tmp_path: Path) -> None:
     reader = READERS[name]

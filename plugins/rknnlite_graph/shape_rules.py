@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Optional
+from typing import Optional
 
 from rknnlite.errors import ModelInvalid
 

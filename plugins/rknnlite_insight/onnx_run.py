@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import InputInvalid, ModelInvalid, RknnError
+from rknnlite.errors import InputInvalid, ModelInvalid, RknnError, visible
 from rknnlite.extras import missing
 from rknnlite.spi.custom_op import CustomOp
 from rknnlite.tensor import DType
@@ -45,10 +45,11 @@ def dump_onnx(
     onnx, runtime = _libraries()
     try:
         network = onnx.load(str(path))
+        _check_names(network.graph)
         by_type = {op.op_type: op for op in ops}
         strange = custom_nodes(onnx, network)
     except Exception as error:  # protobuf's and onnxruntime's errors have no common ancestor
-        raise ModelInvalid(f"{path} cannot be opened as an ONNX network: {_first_line(error)}") from None
+        raise _unreadable(path, error) from None
     missing_ops = sorted({str(node.op_type) for node in strange} - set(by_type))
     made_by = _made_by(network.graph)
     if any(node.op_type in by_type for node in strange):
@@ -84,6 +85,22 @@ def _libraries() -> tuple[Any, Any]:
     return onnx, onnxruntime
 
 
+def _unreadable(path: Path, error: Exception, remedy: str = "") -> ModelInvalid:
+    remedy = remedy or "; export it again, or ask onnx.checker.check_model what is wrong with it"
+    return ModelInvalid(f"{path} cannot be opened as an ONNX network: {_first_line(error)}{remedy}")
+
+
+def _check_names(graph: Any) -> None:
+    """What is no UTF-8 is read as bytes, which nothing else takes."""
+    entries = (*graph.input, *graph.output, *graph.initializer, *graph.value_info)
+    names = [*(entry.name for entry in entries)]
+    for node in graph.node:
+        names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+    strange = next((name for name in names if not isinstance(name, str)), None)
+    if strange is not None:
+        raise ValueError(f"the name {strange!r:.60} is not UTF-8")
+
+
 def _made_by(graph: Any) -> dict[str, tuple[str, str, bool]]:
     """Per tensor that is computed (operator, node, whether it is no output of the graph)."""
     known = {value.name for value in (*graph.output, *graph.input)}
@@ -112,9 +129,7 @@ def _session(runtime: Any, network: Any, path: Path, missing_ops: Sequence[str])
             f"; ONNX does not define {', '.join(missing_ops)}: if these are operators of your own, pass them in "
             "custom_ops=[...], on the command line with --custom-op"
         )
-        raise ModelInvalid(
-            f"{path} cannot be opened as an ONNX network: {_first_line(error)}{remedy if missing_ops else ''}"
-        ) from None
+        raise _unreadable(path, error, remedy if missing_ops else "") from None
 
 
 def _run(session: Any, feeds: Mapping[str, Array], path: Path) -> dict[str, Any]:
@@ -192,4 +207,4 @@ def _type(value: Array) -> str:
 
 def _first_line(error: Exception) -> str:
     lines: list[str] = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return visible(lines[0]) if lines else type(error).__name__

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper, shape_inference
 
-from rknnlite.errors import RknnError
+from rknnlite.errors import RknnError, visible
 from rknnlite.extras import missing
 
 __all__ = ["unstepped", "with_steps"]
@@ -94,7 +94,10 @@ def _ranges(
                 found[name] = (min(low, float(value.min())), max(high, float(value.max())))
     except Exception as error:  # onnxruntime's errors have no common ancestor
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise RknnError(f"onnxruntime could not run the network to calibrate it: {reason}") from None
+        raise RknnError(
+            f"onnxruntime could not run the network to calibrate it: {visible(reason)}; look at what export-onnx --form qdq says "
+            "of it, or port with --dtype fp16, which needs no calibration"
+        ) from None
     return found
 
 

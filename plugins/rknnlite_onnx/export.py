@@ -9,9 +9,14 @@ from rknnlite_graph.lowering import Form
 from rknnlite_insight import to_onnx
 
 from rknnlite.files.writing import write_file
+from rknnlite.formats import ModelFile
 from rknnlite.spi.command import Command, Console, Exit
 
+from .samples import samples_of
+
 __all__ = ["COMMAND"]
+
+_TRIES = 2
 
 
 class ExportOnnx(Command):
@@ -46,11 +51,29 @@ class ExportOnnx(Command):
             metavar="N",
             help="items in each run, 0 for any number; default: as the file has it",
         )
+        parser.add_argument(
+            "--tries",
+            type=int,
+            default=_TRIES,
+            metavar="N",
+            help=f"random inputs on which the network is compared with the CPU reference; default {_TRIES}, 0: none",
+        )
+        parser.add_argument(
+            "--pictures",
+            type=Path,
+            metavar="FOLDER",
+            help="compare on these samples instead, one file each (pictures, .npy; .npz for several inputs)",
+        )
+        parser.add_argument("--bgr", action="store_true", help="pictures stay as OpenCV reads them; else RGB")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         network = to_onnx(args.model, args.form, args.normalise, args.batch)
         from .network import FIXED_SHAPE, NOT_WRITTEN  # behind to_onnx, which says what to install
+        from .trial import tried
 
+        samples = []
+        if args.tries > 0:  # before anything is written: what is wrong with them leaves nothing behind
+            samples = samples_of(ModelFile(args.model).model, args.pictures, args.bgr, args.tries)
         content = network.SerializeToString()
         write_file(args.out, content)
         told = {each.key: each.value for each in network.metadata_props}
@@ -61,6 +84,11 @@ class ExportOnnx(Command):
         lines += [f"in the domain rknnlite: {each}" for each in strange]
         if FIXED_SHAPE in told:
             lines.append(f"for one shape only: {told[FIXED_SHAPE]}")
+        if samples:
+            data["trial"] = trial = tried(
+                network, args.model, Form(args.form), samples, args.normalise, args.batch
+            )
+            lines.append(str(trial))
         console.report(data, "\n".join(lines))
         return Exit.OK
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto
 from rknnlite_insight import to_onnx
@@ -16,9 +15,9 @@ from rknnlite.errors import ModelUnsupported, ParamInvalid
 from rknnlite.files.writing import write_file
 from rknnlite.formats import IoTensor, Model, ModelFile
 
-from .calibration import with_steps
 from .network import NOT_WRITTEN
-from .toolkit_network import keeping_steps
+from .samples import channel_numbers, network_feeds
+from .toolkit_network import for_the_toolkit
 from .toolkit_process import Toolkit
 
 __all__ = ["means_and_deviations", "port"]
@@ -45,9 +44,8 @@ def port(
     network = _network(source, model, "qdq" if quantised and not dtype else "float")
     names: list[str] = []
     if quantised and not dtype:
-        feeds = [_feeds(model.inputs, arrays) for arrays in samples]
-        network, names = with_steps(network, feeds)
-        network = keeping_steps(network)
+        feeds = [network_feeds(model.inputs, arrays) for arrays in samples]
+        network, names = for_the_toolkit(network, feeds)
     build = {"rknn_batch_size": model.batch} if model.batch > 1 else {}
     with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
         place = Path(folder)
@@ -76,39 +74,8 @@ def _network(source: Path, model: Model, form: str) -> ModelProto:
 
 def means_and_deviations(ins: Sequence[IoTensor]) -> dict[str, Any]:
     """Means and deviations of the inputs: the port takes the pixels that the original takes."""
-    means = [_numbers(io, io.mean, 0.0) for io in ins]
-    stds = [_numbers(io, io.std, 1.0) for io in ins]
+    means = [channel_numbers(io, io.mean, 0.0) for io in ins]
+    stds = [channel_numbers(io, io.std, 1.0) for io in ins]
     if not any(map(any, means)) and all(number == 1 for each in stds for number in each):
         return {}
     return {"mean_values": means, "std_values": stds}
-
-
-def _numbers(io: IoTensor, given: Sequence[float], default: float) -> list[float]:
-    """One per channel; the converter wants as many for the second axis of inputs of other ranks."""
-    channels = io.shape[1] if len(io.shape) > 1 else 1
-    return list(given) if len(given) == channels else list(given or [default])[:1] * channels
-
-
-def _feeds(ins: Sequence[IoTensor], arrays: Sequence[Array]) -> dict[str, Array]:
-    """What the network without normalisation takes: one item, NCHW."""
-    found: dict[str, Array] = {}
-    for io, array in zip(ins, arrays):
-        if array.ndim != 4:
-            value = array[: io.shape[0]] if array.ndim else array
-            found[io.name] = np.ascontiguousarray(value, _kind(io))
-            continue
-        plain = array.transpose(0, 3, 1, 2)[: io.shape[0]]
-        if _kind(io) == np.float32:
-            shape = (1, -1, 1, 1)
-            mean, std = (
-                np.array(_numbers(io, *each), np.float32).reshape(shape)
-                for each in ((io.mean, 0.0), (io.std, 1.0))
-            )
-            plain = (plain.astype(np.float32) - mean) / std
-        found[io.name] = np.ascontiguousarray(plain, _kind(io))
-    return found
-
-
-def _kind(io: IoTensor) -> Any:
-    floating = io.quant is not None or io.dtype.is_float
-    return np.dtype(np.float32) if floating else np.dtype(io.dtype.numpy)

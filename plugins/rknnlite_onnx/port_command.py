@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from rknnlite.errors import InputInvalid
-from rknnlite.files.input_arrays import arrays_for, made_up
-from rknnlite.formats import Model, ModelFile
-from rknnlite.formats.tensor_attrs import default_attr
+from rknnlite.formats import ModelFile
 from rknnlite.plugins import lowering
 from rknnlite.socs import get
 from rknnlite.spi.command import Command, Console, Exit
+
+from .samples import samples_of
 
 __all__ = ["COMMAND"]
 
@@ -61,7 +59,7 @@ class Port(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         soc = get(args.to).name
         out = args.out or args.model.with_name(f"{args.model.stem}.{soc}.rknn")
-        samples = _samples(ModelFile(args.model).model, args.pictures, args.bgr)
+        samples = samples_of(ModelFile(args.model).model, args.pictures, args.bgr, _MADE_UP)
         lowering("onnx")  # says what to install
         from .port_report import ported
 
@@ -69,17 +67,6 @@ class Port(Command):
             found = ported(args.model, soc, out, args.toolkit_python, samples, args.dtype, progress.to)
         console.report(found, str(found))
         return Exit.OK
-
-
-def _samples(model: Model, folder: Path | None, bgr: bool) -> list[list[Any]]:
-    """Arrays for the inputs, a list per sample."""
-    attrs = [default_attr(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
-    if folder is None:
-        return [[made_up(attr, number) for attr in attrs] for number in range(_MADE_UP)]
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    if not files:
-        raise InputInvalid(f"{folder} has no files; put pictures or .npy files there")
-    return [arrays_for([str(path)], attrs, bgr) for path in files]
 
 
 COMMAND = Port()

@@ -19,6 +19,7 @@ from rknnlite.tensor import TensorAttr
 
 from .port import port
 from .toolkit_process import Toolkit
+from .trial import stepped
 
 __all__ = ["OutputReport", "PortReport", "ported", "report_on"]
 
@@ -159,7 +160,8 @@ def _answers(
 
 def _output(attr: TensorAttr, original: Array, ported: Array, floating: Array) -> OutputReport:
     away = np.abs(original.astype(np.float64) - ported)
-    step = None if attr.quant is None else attr.quant.scale
+    steps = stepped(attr)
+    step = None if steps is None else steps.scale
     same = away == 0 if step is None else away < step / 2
     return OutputReport(
         attr.name,
@@ -186,7 +188,7 @@ class _Weights(NamedTuple):
 def _weights(source: Path, made: Path) -> tuple[int, Optional[list[str]]]:
     """How many weight tensors convolutions have in the original, and what the port has of them otherwise, a line each."""
     original, ported = _stored(source), _stored(made)
-    if not {each.kind for each in original} & {each.kind for each in ported}:
+    if original and not {each.kind for each in original} & {each.kind for each in ported}:
         return len(original), None
     missed = [each for each in original if not _take(ported, each.same)]
     return len(original), [_difference(each, ported) for each in missed]

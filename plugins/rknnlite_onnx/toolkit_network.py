@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-__all__ = ["keeping_steps"]
+from rknnlite.errors import ModelInvalid, RknnError, visible
+
+from .calibration import with_steps
+
+__all__ = ["for_the_toolkit", "keeping_steps", "told_as_steps"]
 
 Array = NDArray[Any]
+_LONGEST = 300
+_MISFITS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    onnx.checker.ValidationError,
+)
+"""What reading a damaged network ends in."""
 _TAKEN_WIDER = np.float32(128) / np.float32(127)
+
+
+def for_the_toolkit(
+    model: ModelProto, samples: Sequence[Mapping[str, Array]]
+) -> tuple[ModelProto, list[str]]:
+    """The QDQ network with all that the converter wants, and the names of values that got their steps from ``samples``.
+
+    Raises:
+        ModelInvalid: it is no network of ONNX whose steps can be read. BackendUnavailable, RknnError: see ``with_steps``.
+    """
+    try:
+        _check_whole(model.graph)
+        onnx.checker.check_model(model)
+        stepped, names = with_steps(told_as_steps(model), samples)
+        return keeping_steps(stepped), names
+    except RknnError:
+        raise
+    except _MISFITS as error:
+        reason = visible(" ".join(str(error).split())[:_LONGEST])
+        raise ModelInvalid(
+            f"the network is damaged, the steps for the toolkit cannot be read from it ({type(error).__name__}: {reason}); "
+            "write it again with export-onnx --form qdq, or port with --dtype fp16, which needs no steps"
+        ) from error
+
+
+def _check_whole(graph: GraphProto) -> None:
+    """Arrays in other files are read by whoever asks for them, wherever those files are."""
+    attributes = [each for node in graph.node for each in node.attribute]
+    tensors = [
+        *graph.initializer,
+        *(each.t for each in attributes),
+        *(t for each in attributes for t in each.tensors),
+    ]
+    for tensor in tensors:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            raise ValueError(f"array {tensor.name} is in another file")
+    for inner in (each.g for each in attributes if each.HasField("g")):
+        _check_whole(inner)
 
 
 def keeping_steps(model: ModelProto) -> ModelProto:
@@ -40,6 +95,54 @@ def keeping_steps(model: ModelProto) -> ModelProto:
     _move_weights(found, constants)
     _part_outputs(found)
     return found
+
+
+def told_as_steps(model: ModelProto) -> ModelProto:
+    """Roundings to 8 bits inside of nodes (Div, Round, Clip, Mul) as QuantizeLinear and DequantizeLinear."""
+    found = ModelProto()
+    found.CopyFrom(model)
+    constants = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    makers = {name: node for node in found.graph.node for name in node.output}
+    readers = Counter(name for node in found.graph.node for name in node.input)
+    dropped = []
+    for last in found.graph.node:
+        chain = _rounding(last, makers, constants)
+        if not chain or any(readers[node.output[0]] != 1 for node in chain):
+            continue
+        divide, whole, clip = chain
+        zero = f"{last.output[0]}/zero"
+        stored = np.int8(-128 - constants[clip.input[1]])
+        found.graph.initializer.append(numpy_helper.from_array(np.asarray(stored), zero))
+        whole.op_type, last.op_type = "QuantizeLinear", "DequantizeLinear"
+        whole.input[:] = [*divide.input, zero]
+        last.input[:] = [whole.output[0], divide.input[1], zero]
+        dropped += [divide.output[0], clip.output[0]]
+    kept = [node for node in found.graph.node if node.output[0] not in dropped]
+    nodes = [NodeProto.FromString(node.SerializeToString()) for node in kept]
+    del found.graph.node[:]
+    found.graph.node.extend(nodes)
+    return found
+
+
+def _rounding(
+    last: NodeProto, makers: Mapping[str, NodeProto], constants: Mapping[str, Array]
+) -> list[NodeProto]:
+    """Div, Round and Clip before a Mul by the same step, within 256 steps; none where it is something else."""
+    chain: list[NodeProto] = []
+    node = last
+    for before, kind in (("Mul", "Clip"), ("Clip", "Round"), ("Round", "Div")):
+        if node is None or node.op_type != before:
+            return []
+        node = makers.get(node.input[0])
+        chain.insert(0, node)
+        if node is None or node.op_type != kind:
+            return []
+    divide, _, clip = chain
+    known = all(name in constants for name in (*clip.input[1:], divide.input[1]))
+    if not known or last.input[1] != divide.input[1] or len(clip.input) != 3:
+        return []
+    low, high = (constants[name] for name in clip.input[1:])
+    return chain if high - low == 255 and -255 <= low <= 0 else []
 
 
 def _move_weights(model: ModelProto, constants: Mapping[str, TensorProto]) -> None:

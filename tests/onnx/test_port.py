@@ -17,11 +17,11 @@ pytest.importorskip("onnxruntime")
 from rknnlite_onnx.calibration import unstepped, with_steps
 from rknnlite_onnx.port import port
 from rknnlite_onnx.port_report import report_on
-from rknnlite_onnx.toolkit_network import keeping_steps
+from rknnlite_onnx.toolkit_network import for_the_toolkit, keeping_steps, told_as_steps
 from rknnlite_onnx.toolkit_process import Toolkit
 
 import rknnlite
-from rknnlite.errors import ModelUnsupported
+from rknnlite.errors import ModelInvalid, ModelUnsupported, RknnError
 from rknnlite.files.input_arrays import made_up
 from rknnlite.formats import ModelFile
 from tests.cli.conftest import DIGIT, RESNET, Call, call
@@ -156,6 +156,27 @@ def test_weights_of_zero_point_0_are_moved() -> None:
     assert changed == [0, 0, 1], "one channel has both ends, and keeps one of them"
 
 
+@pytest.mark.parametrize("name, inside", [("product_tails.rk3588.i8", 3), ("attention.rk3588.i8", 2)])
+def test_roundings_inside_of_nodes_are_told_as_steps(name: str, inside: int) -> None:
+    """Second operands of products; scores and weights of attention."""
+    network = rknnlite.to_onnx(genuine(name), "qdq")
+    told = checked(told_as_steps(network))
+    kinds, before = ([node.op_type for node in each.graph.node] for each in (told, network))
+    assert before.count("Round") == inside and not {"Round", "Clip", "Div"} & set(kinds)
+    for kind in ("QuantizeLinear", "DequantizeLinear"):
+        assert kinds.count(kind) == before.count(kind) + inside
+    inputs = feeds(name, network, golden_of(name).inputs)
+    for got, want, output in zip(
+        run(told, inputs), run(network, inputs), ModelFile(genuine(name)).model.outputs
+    ):
+        assert np.abs(got - want).max() < 3.001 * output.quant.scale, "onnxruntime makes one of two pairs"
+
+
+def test_other_roundings_stay() -> None:
+    network = rknnlite.to_onnx(genuine("hybrid_int16.rk3562.i8"), "qdq")
+    assert [n.op_type for n in told_as_steps(network).graph.node] == [n.op_type for n in network.graph.node]
+
+
 def test_outputs_that_nodes_read_are_parted() -> None:
     """Else the converter loses track of them (YOLOv8n, whose class scores are an output and summed up, too)."""
     name = "three_outputs.rk3588.i8"
@@ -231,6 +252,39 @@ def test_weights_that_a_port_lacks_are_named() -> None:
     assert found.same_weights == 0 and len(found.lost_weights) == found.weights
     assert "weights not kept: Conv" in str(found) and "elements differ, by at most" in str(found)
     assert not report_on(one, one, "rk3588", samples(one, 1)).lost_weights
+
+
+def test_a_network_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    """Also one whose arrays are elsewhere: who asks for them would read any file, to its end."""
+    name = "per_tensor.rk3588.i8"
+    good = rknnlite.to_onnx(genuine(name), "qdq")
+    sample = feeds(name, good, golden_of(name).inputs)
+    told, _ = for_the_toolkit(good, [sample])
+    assert checked(told).graph.node
+
+    def refused(change: Any) -> str:
+        network = onnx.ModelProto.FromString(good.SerializeToString())
+        change(network.graph)
+        with pytest.raises(
+            ModelInvalid, match=r"the network is damaged.*export-onnx --form qdq, or port with --dtype fp16"
+        ) as caught:
+            for_the_toolkit(network, [sample])
+        return str(caught.value)
+
+    def elsewhere(graph: Any) -> None:
+        graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+        entry = graph.initializer[0].external_data.add()
+        entry.key, entry.value = "location", "/dev/zero"
+
+    def missing(graph: Any) -> None:
+        del next(node for node in graph.node if node.op_type == "DequantizeLinear").input[1:]
+
+    assert "is in another file" in refused(elsewhere)
+    assert "DequantizeLinear" in refused(missing)
+    assert "Graph must be" in refused(lambda graph: graph.node.append(graph.node[0]))
+    assert "nowhere" in refused(lambda graph: graph.node[-1].input.__setitem__(0, "nowhere"))
+    with pytest.raises(RknnError, match=r"could not run the network to calibrate it: .*--dtype fp16"):
+        with_steps(rknnlite.to_onnx(RESNET, "qdq"), [{"input": np.zeros((1, 2), np.float32)}])
 
 
 # -- what goes wrong --------------------------------------------------------------------------------------------------

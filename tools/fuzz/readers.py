@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import socket
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from rknnlite_cplugin.library import _check_header
+from rknnlite_insight.onnx_run import dump_onnx
 from rknnlite_librknnrt.context_thread import ContextThread
 from rknnlite_librknnrt.open_contexts import OpenContexts
 from rknnlite_librknnrt.protocol import Call, Wire
@@ -36,15 +40,19 @@ from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_rkllm.wire import Channel, Message
 from rknnlite_server.settings import ServerSettings, settings_from_params
 
+import rknnlite
 from rknnlite.errors import RknnError
 from rknnlite.files.arrays import array_of, read_archive
 from rknnlite.formats.rkllm import RkllmFile
 from tests.support import llm_damage
+from tests.support.corpus import genuine
+from tests.support.onnx_damage import edited_networks
 
 __all__ = ["READERS", "Reader", "used"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _MOST = 1 << 20
+_PORTED = ("embedding.rk3588.i8", "product_tails.rk3588.i8", "per_tensor.rk3588.i8")
 GBNF = 'root ::= item ("," ws item)* | "[" [a-z0-9^\\]]{2,5} "]"\nitem ::= "a" | number?\nnumber ::= [0-9]+\nws ::= " "*\n'
 TEMPLATE = (
     "{% for m in messages %}{% if loop.first and m.role == 'system' %}{{ bos_token }}{% endif %}<|{{ m['role'] }}|>"
@@ -187,6 +195,47 @@ def _use_elf(data: bytes, folder: Path) -> object:
     return _check_header(path)
 
 
+@cache
+def _onnx() -> list[bytes]:
+    """Networks of our own in the form that the toolkit gets: tokens, products with roundings inside, weights as a whole."""
+    return [rknnlite.to_onnx(genuine(name), "qdq").SerializeToString() for name in _PORTED]
+
+
+def _onnx_edits() -> st.SearchStrategy[bytes]:
+    return st.one_of([edited_networks(seed) for seed in _onnx()])
+
+
+def _use_onnx(data: bytes, folder: Path) -> object:
+    """As ``port`` prepares it for the toolkit."""
+    from onnx import ModelProto
+    from rknnlite_onnx.toolkit_network import for_the_toolkit
+
+    network = ModelProto.FromString(data)
+    return for_the_toolkit(network, [_onnx_feeds(network)])
+
+
+def _onnx_feeds(network: Any) -> dict[str, Any]:
+    from onnx import TensorProto
+
+    random, feeds = np.random.default_rng(0), {}
+    for each in network.graph.input:
+        shape = [dim.dim_value for dim in each.type.tensor_type.shape.dim]
+        kind = np.int64 if each.type.tensor_type.elem_type == TensorProto.INT64 else np.float32
+        if min(shape, default=1) >= 0 and math.prod(shape) <= _MOST:
+            feeds[each.name] = random.integers(0, 8, shape).astype(kind)
+    return feeds
+
+
+def _use_onnx_file(data: bytes, folder: Path) -> object:
+    """As ``compare`` runs a source network; what it is fed does not depend on the damage."""
+    from onnx import ModelProto
+
+    path, seed = folder / "network.onnx", _onnx()[0]
+    path.write_bytes(data)
+    with tempfile.TemporaryDirectory(dir=folder) as dump:
+        return dump_onnx(path, _onnx_feeds(ModelProto.FromString(seed)), Path(dump) / "dump")
+
+
 # -- texts ---------------------------------------------------------------------------------------------------
 
 
@@ -320,6 +369,8 @@ READERS: dict[str, Reader] = {
     "library-wire": Reader(_library_wire, _use_library_wire, allowance=1 << 30),
     "npy": Reader(_npy, lambda data, _: array_of(data), (ValueError,)),
     "npz": Reader(_npz, _use_npz, (ValueError, OSError)),
+    "onnx": Reader(_onnx, _use_onnx, _no_message(), _onnx_edits),
+    "onnx-file": Reader(lambda: _onnx()[:1], _use_onnx_file, (), lambda: edited_networks(_onnx()[0])),
     "rest": Reader(lambda: [_body(BODY)], _use_rest, (), lambda: llm_damage.edited(BODY).map(_body)),
     "rkllm-file": Reader(_rkllm, lambda data, folder: RkllmFile.of(folder / "m.rkllm", memoryview(data))),
     "rkllm-wire": Reader(_rkllm_wire, _use_rkllm_wire, (EOFError,)),

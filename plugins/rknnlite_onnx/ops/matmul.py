@@ -7,7 +7,6 @@ from typing import Optional
 
 import numpy as np
 from rknnlite_graph.byte_tables import exponentials
-from rknnlite_graph.lowering import Form
 
 from ..lowered_values import centred_range
 from ..registry import LoweredNode, lowers
@@ -85,10 +84,7 @@ def _in_steps(node: LoweredNode, real: str, step: float, limits: tuple[float, fl
 
 
 def _through_steps(node: LoweredNode, real: str, step: float, limits: tuple[float, float]) -> str:
-    """Rounded to steps within limits of 8 bits, and back."""
-    if node.form is Form.QDQ:
-        unit, zero = node.const(step), node.const(-128 - limits[0], np.int8)
-        return node.emit("DequantizeLinear", node.emit("QuantizeLinear", real, unit, zero), unit, zero)
+    """Rounded to steps within limits, and back; in the form QDQ, too: onnxruntime makes one of two pairs behind each other."""
     return node.emit("Mul", _in_steps(node, real, step, limits), node.const(step))
 
 
