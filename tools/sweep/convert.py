@@ -243,6 +243,8 @@ def _layers(rknn: Any, case: Convertible, folder: Path) -> Iterator[tuple[str, N
     _check(rknn.accuracy_analysis(inputs=paths, output_dir=str(folder / "out")), "accuracy_analysis")
     for line in (folder / "out" / "map_name_to_file.txt").read_text().splitlines():
         name, _, file = line.strip().rpartition(" ")
+        if not name:
+            continue  # the rule below the title, as long as the longest name
         path = folder / "out" / "simulator" / Path(file).name
         if path.is_file():
             yield name.strip(), np.loadtxt(path, dtype=np.float32, ndmin=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from network import Exporter, image, network, packaged, text
-from pictures import captchas, face, faces, lines, pages, people
+from pictures import captchas, face, faces, lines, mixed, pages, people
 
 _FILE: dict[str, Any] = {"exporter": Exporter.FILE, "trained": True}
 _HALVES: dict[str, Any] = {"mean": (127.5,), "std": (127.5,)}
@@ -102,14 +102,14 @@ def _mtcnn(kind: str) -> Any:
     return getattr(mtcnn, kind)().eval()
 
 
-for _kind, _size, _part, _meaning in (
-    ("PNet", 64, 2.5, "boxes_pnet"),
-    ("RNet", 24, 1.3, "decision_face"),
-    ("ONet", 48, 1.3, "points_onet"),
+for _kind, _size, _source, _meaning in (
+    ("PNet", 64, face(64, 2.5), "boxes_pnet"),
+    ("RNet", 24, mixed(face(24, 1.3), faces(24)), "decision_face"),
+    ("ONet", 48, face(48, 1.3), "points_onet"),
 ):
     network(
         f"mtcnn_{_kind.lower()}", image(_size), opset=11, trained=True, mean=(127.5,), std=(128.0,),
-        package="facenet-pytorch", source=face(_size, _part), meaning=_meaning,
+        package="facenet-pytorch", source=_source, meaning=_meaning,
     )(lambda kind=_kind: _mtcnn(kind))  # fmt: skip
 
 

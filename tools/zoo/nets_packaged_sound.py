@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from network import Exporter, Feed, Kind, Source, network, packaged, signal
-from sounds import RATE, chained, log_mel, mel, resampled, speech, tones, wave
+from sounds import RATE, chained, hum, log_mel, mel, resampled, speech, tones, wave
 
 _FILE: dict[str, Any] = {"exporter": Exporter.FILE, "trained": True}
 _WAKE: dict[str, Any] = {**_FILE, "package": "openwakeword"}
@@ -38,15 +38,19 @@ def _spectrogram(sound: Any) -> Any:
     return _TO_MEL(sound[None] * 32767)[0][0, 0] / 10 + 2
 
 
-def _embedded(words: tuple[str, ...], steps: int) -> Source:
-    """The last ``steps`` embeddings of a sound; every second one says the words."""
+def _embedded(words: tuple[str, ...], steps: int, file: str) -> Source:
+    """``steps`` embeddings of a sound; every second one says the words, and is where the float network hears them best."""
+    hear = chained("openwakeword", f"resources/models/{file}.onnx")
 
     def draw(rng: np.random.Generator) -> list[Any]:
         said = words[rng.integers(len(words))] if rng.integers(2) else ""
-        seconds = (76 + 8 * steps + 4) * 0.01
-        frames = _spectrogram(speech(rng, seconds, said)).astype(np.float32)
-        rows = [_TO_EMBEDDING(frames[None, 8 * n : 8 * n + 76, :, None])[0].reshape(96) for n in range(steps)]
-        return [np.stack(rows)[None].astype(np.float32)]
+        frames = _spectrogram(speech(rng, 0.08 * steps + 2.5, said)).astype(np.float32)
+        starts = range(0, len(frames) - 76 + 1, 8)
+        rows = np.stack([_TO_EMBEDDING(frames[None, n : n + 76, :, None])[0].reshape(96) for n in starts])
+        parts = [rows[None, n : n + steps].astype(np.float32) for n in range(len(rows) - steps + 1)]
+        if not said:
+            return [parts[rng.integers(len(parts))]]
+        return [max(parts, key=lambda part: float(hear(part)[0].reshape(-1)[-1 if steps != 34 else 1 :].max()))]
 
     return draw
 
@@ -67,14 +71,14 @@ for _name, _file, _input, _steps, _words in (
 ):
     network(
         f"wakeword_{_name}", signal(1, _steps, 96, name=_input), **_WAKE,
-        source=_embedded(_words, _steps), meaning="class" if _name == "timer" else "decision",
+        source=_embedded(_words, _steps, _file), meaning="class" if _name == "timer" else "decision",
     )(lambda file=_file: packaged("openwakeword", f"resources/models/{file}.onnx"))  # fmt: skip
 
 
 def _voice_frame(rng: np.random.Generator) -> list[Any]:
-    """A frame with the state that the network has after the frames before it."""
+    """A frame of speech or of none, with the state that the network has after the frames before it."""
     run, state = chained("silero_vad", "data/silero_vad_openvino_16k.onnx"), np.zeros((2, 1, 128), np.float32)
-    sound = speech(rng, 1.5)
+    sound = speech(rng, 1.5) if rng.integers(2) else hum(rng, 1.5)
     for start in range(0, int(rng.integers(8, 30)) * 512, 512):
         frame = sound[None, start : start + 576]
         last, state = state, run(frame, state)[1]

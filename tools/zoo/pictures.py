@@ -10,7 +10,7 @@ import numpy as np
 from network import Source, packaged
 from numpy.typing import NDArray
 
-__all__ = ["WORDS", "captchas", "face", "faces", "lines", "pages", "people"]
+__all__ = ["WORDS", "captchas", "face", "faces", "lines", "mixed", "pages", "people"]
 
 Picture = NDArray[np.uint8]
 
@@ -82,6 +82,11 @@ def face(size: int, part: float = 1.0, right: float = 0.0, down: float = 0.0) ->
         return [_varied(rng, _window(_photograph(place), x - side / 2, y - side / 2, side, side), size, size)]
 
     return draw
+
+
+def mixed(one: Source, other: Source) -> Source:
+    """One or the other, at random."""
+    return lambda rng: (one if rng.integers(2) else other)(rng)
 
 
 def people(height: int, width: int) -> Source:

@@ -14,7 +14,7 @@ from network import Source, packaged
 from numpy.typing import NDArray
 from pictures import WORDS
 
-__all__ = ["RATE", "chained", "log_mel", "mel", "resampled", "speech", "spoken", "tones", "wave"]
+__all__ = ["RATE", "chained", "hum", "log_mel", "mel", "resampled", "speech", "spoken", "tones", "wave"]
 
 Sound = NDArray[np.float32]
 
@@ -57,6 +57,15 @@ def speech(rng: np.random.Generator, seconds: float, words: str = "") -> Sound:
     level = float(np.sqrt((sound**2).mean()) + 1e-4) * 10 ** (-rng.uniform(0, 40) / 20)
     mixed = sound + level * noise / noise.std()
     return (mixed * rng.uniform(0.2, 0.9) / np.abs(mixed).max()).astype(np.float32)
+
+
+def hum(rng: np.random.Generator, seconds: float) -> Sound:
+    """Noise and the hum of a machine, without a voice."""
+    count = int(RATE * seconds)
+    time = np.arange(count) / RATE
+    noise = np.convolve(rng.standard_normal(count + 15), np.ones(16) / 16, "valid")
+    sound = noise + rng.uniform(0, 0.5) * np.sin(2 * np.pi * rng.uniform(50, 120) * time)
+    return (sound * rng.uniform(0.02, 0.5) / np.abs(sound).max()).astype(np.float32)
 
 
 def wave(count: int, scale: float = 1.0) -> Source:
