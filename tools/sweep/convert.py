@@ -25,6 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from norm_ranges import norm_ranges
 from targets import QUANTIZED, dtype_of
 
 __all__ = ["Convertible", "Job", "convert_all"]
@@ -53,7 +54,7 @@ class Convertible(Protocol):
         """The ONNX model."""
 
     def draw(self, purpose: str) -> list[Any]:
-        """Inputs for a purpose, ``run`` or ``calibration0``, ...; the same every time, in the shapes of the model."""
+        """Inputs for a purpose, ``run``, ``calibration0``, ... or ``many0``, ...; the same every time, in the shapes of the model."""
 
 
 @dataclass(frozen=True)
@@ -210,11 +211,27 @@ def _convert(toolkit: Any, job: Job, folder: Path) -> None:
     arrays = {f"in{i}": x for i, x in enumerate(feeds)} | {f"out{i}": y for i, y in enumerate(outputs)}
     arrays |= {f"ref{i}": y for i, y in enumerate(_reference(path, drawn))}
     np.savez(folder / "model.npz", **arrays)
+    many = _many(rknn, job.case)
+    if many:
+        np.savez_compressed(f"{job.stem}.many.npz", **many)
     shutil.move(folder / "model.rknn", f"{job.stem}.rknn")
     shutil.move(folder / "model.npz", f"{job.stem}.npz")
     if job.layers:
-        np.savez_compressed(folder / "layers.npz", **dict(_layers(rknn, job.case, folder)))
+        layers = dict(_layers(rknn, job.case, folder))
+        if plan["do_quantization"]:
+            sets = [_normalised(job.case, n) for n in range(_calibrations(job.case))]
+            layers |= {f"{name}/norm": v for name, v in norm_ranges(path, sets).items()}
+        np.savez_compressed(folder / "layers.npz", **layers)
         shutil.move(folder / "layers.npz", f"{job.stem}.layers.npz")
+
+
+def _many(rknn: Any, case: Convertible) -> dict[str, NDArray[Any]]:
+    """The simulator's answers to further inputs, stacked by output, of a case that has some."""
+    answers = []
+    for n in range(getattr(case, "many", 0)):
+        feeds = [np.ascontiguousarray(_fed(a)) for a in case.draw(f"many{n}")]
+        answers.append(rknn.inference(feeds, data_format=["nhwc"] * len(feeds)))
+    return {f"out{i}": np.stack(outputs) for i, outputs in enumerate(zip(*answers))}
 
 
 def _layers(rknn: Any, case: Convertible, folder: Path) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -226,6 +243,8 @@ def _layers(rknn: Any, case: Convertible, folder: Path) -> Iterator[tuple[str, N
     _check(rknn.accuracy_analysis(inputs=paths, output_dir=str(folder / "out")), "accuracy_analysis")
     for line in (folder / "out" / "map_name_to_file.txt").read_text().splitlines():
         name, _, file = line.strip().rpartition(" ")
+        if not name:
+            continue  # the rule below the title, as long as the longest name
         path = folder / "out" / "simulator" / Path(file).name
         if path.is_file():
             yield name.strip(), np.loadtxt(path, dtype=np.float32, ndmin=1)
@@ -261,9 +280,28 @@ def _fed(array: Any) -> Any:
     return array.astype(np.int8) if array.dtype == bool else array
 
 
+def _calibrations(case: Convertible) -> int:
+    """Sets of inputs to calibrate with."""
+    return int(getattr(case, "calibrations", SAMPLES))
+
+
+def _normalised(case: Convertible, n: int) -> list[Any]:
+    """A calibration set as the float network takes it."""
+    arrays = case.draw(f"calibration{n}")
+    found = []
+    for place, array in enumerate(arrays):
+        if "mean_values" in case.config and array.ndim == 4:
+            mean, std = (
+                np.reshape(case.config[key][place], (1, -1, 1, 1)) for key in ("mean_values", "std_values")
+            )
+            array = ((array - mean) / std).astype(np.float32)
+        found.append(array)
+    return found
+
+
 def _dataset(case: Convertible, folder: Path) -> Path:
     lines = []
-    for n in range(SAMPLES):
+    for n in range(_calibrations(case)):
         arrays = case.draw(f"calibration{n}")
         names = [str(folder / f"{n}_{i}.npy") for i in range(len(arrays))]
         for name, array in zip(names, arrays, strict=True):

@@ -10,6 +10,10 @@ Where a network is not good, its layers tell: each computes on the simulator's v
 
     python tools/zoo layers  --cache FOLDER --only NAME --target rk3588.i8    with rknnlite installed
 
+Trained networks that packages ship are compared on many real inputs, with what a user reads in their answers:
+
+    python tools/zoo trained --cache FOLDER [--target rk3588.i8] [--markdown docs/fidelity.md]    with rknnlite installed
+
 All take ``--only 'yolo*'`` (shell pattern of names), all but the first ``--target 'rk3588.*'`` as well. What is in the cache
 is not made again; ``export --again`` and ``convert --retry`` do.
 """
@@ -91,6 +95,18 @@ def _run(args: argparse.Namespace) -> None:
         put(args.markdown, "zoo", markdown(results, [network for network, _ in chosen]))
 
 
+def _trained(args: argparse.Namespace) -> None:
+    from page import put
+    from trained import judge, markdown
+
+    target = "rk3588.i8" if args.target == "*" else args.target
+    results = [judge(network, target) for network, _ in _chosen(args) if network.many]
+    text = markdown(results, target)
+    print(text)
+    if args.markdown:
+        put(args.markdown, "trained", text)
+
+
 def _layers(args: argparse.Namespace) -> None:
     from layers import judge_layers
 
@@ -108,7 +124,7 @@ def main() -> None:
         prog="zoo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    functions = {"export": _export, "convert": _convert, "run": _run, "layers": _layers}
+    functions = {"export": _export, "convert": _convert, "run": _run, "layers": _layers, "trained": _trained}
     for name, function in functions.items():
         command = commands.add_parser(name)
         command.set_defaults(function=function)
@@ -124,7 +140,8 @@ def main() -> None:
     convert.add_argument(
         "--layers", action="store_true", help="keep the simulator's value of every tensor, too"
     )
-    run.add_argument("--markdown", type=Path, help="put the tables into this page")
+    for command in (run, commands.choices["trained"]):
+        command.add_argument("--markdown", type=Path, help="put the tables into this page")
     commands.choices["layers"].add_argument(
         "--verbose", action="store_true", help="show layers that are equal, too"
     )

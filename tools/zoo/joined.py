@@ -111,6 +111,13 @@ def _scaled(part: Part, factor: float) -> Part:
     return lambda value: part(value * np.float32(factor))
 
 
+def _stepped(values: Array, most: float) -> Array:
+    """In int16 steps of which 32,767 are ``most``."""
+    step = float(most) / 32767
+    stepped: Array = np.clip(np.rint(values / step), -32768, 32767) * step
+    return stepped
+
+
 @dataclass(frozen=True)
 class Proof:
     """How a layer agrees with the simulator part by part: the least share of a part, and how many roundings lie inside.
@@ -159,6 +166,7 @@ class Simulated:
         for operands in self._operands(NodeView(self._real, node).live):
             ways = self._ways(node, operands, node.outputs.index(index))
             ways += self._refactored(node, ways[0][0], wanted)
+            ways += self._in_steps(node, operands)
             integers = max(integers, own.agreement(ways[0][0], ours))
             for value, share, between in ways:
                 share = min(share, last.agreement(value, wanted, slack))
@@ -180,6 +188,26 @@ class Simulated:
         )
         if np.abs(factor - 1).max() < FACTOR:
             yield plain * factor + beta, 1.0, 1
+
+    def _in_steps(self, node: Node, operands: list[Array]) -> Iterator[tuple[Array, float, int]]:
+        """A layer normalisation of RV1106, in the three int16 steps that the toolkit calibrated (``norm_ranges``).
+
+        The toolkit calls the layer by other names than the network does: each normalisation's steps are tried.
+        """
+        view = NodeView(self._real, node)
+        if node.op != "exNorm" or (view.attrs.get("mode") or "layer") != "layer":
+            return
+        x = operands[0].astype(np.float64)
+        axes = tuple(int(a) % x.ndim for a in view.attrs.get("axes") or (-1,))
+        shape = [n if i in axes else 1 for i, n in enumerate(x.shape)]
+        eps = float(view.attrs.get("eps", view.parameters["epsilon"]))
+        gamma = view.constant(1).reshape(shape) if view.has(1) else 1.0
+        beta = view.constant(2).reshape(shape) if view.has(2) else 0.0
+        ranges = {tuple(value) for name, value in self._kept.items() if name.endswith("/norm")}
+        for most in sorted(ranges):
+            centred = _stepped(x - x.mean(axes, keepdims=True), most[0])
+            deviation = np.sqrt(np.square(centred).mean(axes, keepdims=True) + eps)
+            yield _stepped(centred * _stepped(1 / deviation, most[1]), most[2]) * gamma + beta, 1.0, 3
 
     def _own(self, index: int, kept: Array) -> Rounding | Halves:
         """How the file stores a tensor; of those that the simulator keeps in float, cut off only by the file."""

@@ -286,15 +286,3 @@ def _blazeface() -> Any:
             return score, self.box(x).permute(0, 2, 3, 1).reshape(1, -1, 16)
 
     return Net()
-
-
-def _mtcnn(kind: str) -> Any:
-    from facenet_pytorch.models import mtcnn
-
-    return getattr(mtcnn, kind)().eval()
-
-
-for _kind, _size in (("PNet", 64), ("RNet", 24), ("ONet", 48)):
-    network(f"mtcnn_{_kind.lower()}", image(_size), opset=11, trained=True, **_HALVES)(
-        lambda kind=_kind: _mtcnn(kind)
-    )

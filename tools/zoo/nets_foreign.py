@@ -27,14 +27,26 @@ _NETWORKS = (
 )
 
 
+def from_tflite(source: Path) -> Path:
+    """A TensorFlow Lite file as ONNX, its inputs NCHW."""
+    path = Path(tempfile.mkdtemp()) / "model.onnx"
+    subprocess.run([_python(Exporter.TF), str(Path(__file__).with_name("foreign_tflite.py")), str(source), str(path)], check=True)
+    return path
+
+
+def _python(exporter: Exporter) -> str:
+    variable = _SCRIPTS[exporter][0]
+    python = os.environ.get(variable)
+    if python is None:
+        raise FileNotFoundError(
+            f"{variable} does not name a Python with {exporter.value}: see tools/zoo/setup.sh"
+        )
+    return python
+
+
 def _exported(name: str, exporter: Exporter) -> Callable[[], Path]:
     def build() -> Path:
-        variable, script = _SCRIPTS[exporter]
-        python = os.environ.get(variable)
-        if python is None:
-            raise FileNotFoundError(
-                f"{variable} does not name a Python with {exporter.value}: see tools/zoo/setup.sh"
-            )
+        python, script = _python(exporter), _SCRIPTS[exporter][1]
         path = Path(tempfile.mkdtemp()) / "model.onnx"
         subprocess.run([python, str(Path(__file__).with_name(script)), name, str(path)], check=True)
         return path

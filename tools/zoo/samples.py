@@ -8,13 +8,17 @@ from typing import Any
 
 import cv2
 import numpy as np
-from network import Feed, Kind
+from network import Feed, Kind, Network
 from numpy.typing import NDArray
 
-__all__ = ["PURPOSES", "draw"]
+__all__ = ["MANY", "PURPOSES", "draw", "drawn", "purposes"]
 
 PURPOSES = ("run", *(f"calibration{n}" for n in range(6)))
 """What is drawn for each network: one set to compare with, six for the converter's calibration."""
+MANY = 24
+"""Further sets of a network with real inputs, for the table of trained networks."""
+CALIBRATION = 20
+"""Calibration sets of such a network."""
 
 
 @lru_cache(maxsize=1)
@@ -73,4 +77,27 @@ def draw(network: str, feeds: tuple[Feed, ...], purpose: str) -> list[NDArray[An
             arrays.append(rng.integers(0, feed.high, feed.shape))
         else:
             arrays.append(_smooth(rng, feed.shape))
+    return arrays
+
+
+def purposes(network: Network) -> tuple[str, ...]:
+    """All sets of a network: for one with real inputs many to compare with, and more to calibrate with."""
+    if network.source is None:
+        return PURPOSES
+    return (
+        "run",
+        *(f"calibration{n}" for n in range(CALIBRATION)),
+        *(f"many{n}" for n in range(MANY)),
+    )
+
+
+def drawn(network: Network, purpose: str) -> list[NDArray[Any]]:
+    """One array per input: from the network's own source, or what its feeds ask for."""
+    if network.source is None:
+        return draw(network.name, network.feeds, purpose)
+    rng = np.random.default_rng(zlib.crc32(f"{network.name}/{purpose}".encode()))
+    arrays = network.source(rng)
+    for feed, array in zip(network.feeds, arrays, strict=True):
+        if array.shape != feed.shape:
+            raise ValueError(f"{network.name}: a source of {array.shape} for an input of {feed.shape}")
     return arrays

@@ -37,6 +37,16 @@ class Stored:
         return options
 
     @property
+    def calibrations(self) -> int:
+        """Sets of inputs that the converter calibrates with."""
+        return int(self.facts.get("calibrations", 6))
+
+    @property
+    def many(self) -> int:
+        """Further sets of inputs that the simulator answers."""
+        return int(self.facts.get("many", 0))
+
+    @property
     def calibrated(self) -> bool:
         """All are exported in float."""
         return True
