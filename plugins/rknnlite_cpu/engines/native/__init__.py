@@ -1,4 +1,4 @@
-"""The project's own engine for networks of 8 bits: C files that are built on this machine, and what describes a network to them.
+"""The project's own engine for networks of 8 bits: C files that are built on this machine, and what tells them of a network.
 
 ``lowering`` writes nodes as ops on tensors (``writer``): ``convolutions`` those with weights, ``output_functions`` what follows
 them, ``joins_and_moves`` the rest; ``packing`` lays weights as kernels read them. ``description`` is what an op is, checks it and
