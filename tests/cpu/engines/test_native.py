@@ -20,7 +20,7 @@ from rknnlite_cpu.engines.native.library import _ADDRESSES, Library, NativeProgr
 from rknnlite_cpu.engines.native.lowering import NativeLowering
 from rknnlite_cpu.engines.partition import segment_of
 from rknnlite_cpu.engines.proof import random_value
-from rknnlite_graph.graph import Join, Node
+from rknnlite_graph.graph import Join, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid
@@ -163,11 +163,49 @@ def test_what_moves(built: Library, dtype: DType) -> None:
         native.tensor(9, (4,)),
         dtype=DType.FLOAT32,
         quant=None,
-        role=native.TensorRole.CONST,
+        role=TensorRole.CONST,
         load=lambda: scales,
     )
     graph = replace(native.graph_of([*tensors, constant], nodes), inputs=[0, 1], outputs=[2, 5, 6, 8])
     assert native.differing(built, graph, 3, 2) == 0
+
+
+@given(
+    st.sampled_from([1, 3, 16, 40]),
+    CHANNELS,
+    SMALL,
+    SMALL,
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_transposed_convolutions(
+    built: Library, inputs: int, channels: int, down: int, across: int, stride: int, pad: int, depthwise: bool
+) -> None:
+    random = np.random.default_rng(inputs)
+    source = (1, channels if depthwise else inputs, 5, 4)
+    sides = [(side - 1) * stride + kernel - 2 * pad for side, kernel in zip(source[2:], (down, across))]
+    assume(min(sides) > 0)
+    graph = native.convolution(
+        random, source, channels, (down, across), depthwise=depthwise, pads=(3, 3, 3, 3)
+    )
+    node = graph.nodes[0]
+    assert node.conv is not None
+    conv = replace(node.conv, transposed=True, strides=(stride, stride), pads=(pad, pad))
+    y = replace(graph.tensors[1], shape=(1, channels, *sides))
+    graph = native.graph_of([graph.tensors[0], y], [replace(node, op="ConvTranspose", conv=conv)])
+    assert native.differing(built, graph, stride, 2) == 0
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Max"])
+def test_a_stored_number_makes_a_table(built: Library, op: str) -> None:
+    number = replace(
+        native.tensor(1, (1, 1, 1, 1)), dtype=DType.FLOAT32, quant=None, role=TensorRole.CONST,
+        load=lambda: np.full((1, 1, 1, 1), 0.7, np.float32),
+    )  # fmt: skip
+    tensors = [native.tensor(0, (1, 6, 7, 9), 40), number, native.tensor(2, (1, 6, 7, 9), -9, 0.06)]
+    graph = replace(native.graph_of(tensors, [Node(0, op, "n", [0, 1], [2])]), inputs=[0])
+    assert native.differing(built, graph) == 0
 
 
 def test_sums_of_more_than_32_bits_are_left_to_numpy(built: Library) -> None:
