@@ -14,7 +14,7 @@ from .native.lowering import NativeLowering
 
 __all__ = ["Native"]
 
-_REVISION = 7
+_REVISION = 9
 """Of what programs mean; the next when kernels or their weights change."""
 
 

@@ -16,10 +16,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rknnlite_cpu.engines import choice
 from rknnlite_cpu.engines.native import description
-from rknnlite_cpu.engines.native.library import Library, NativeProgram, library
+from rknnlite_cpu.engines.native.library import _ADDRESSES, Library, NativeProgram, _c_op, _Op, library
 from rknnlite_cpu.engines.native.lowering import NativeLowering
 from rknnlite_cpu.engines.partition import segment_of
-from rknnlite_graph.graph import Join, Node
+from rknnlite_cpu.engines.proof import random_value
+from rknnlite_graph.graph import Join, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid
@@ -162,17 +163,143 @@ def test_what_moves(built: Library, dtype: DType) -> None:
         native.tensor(9, (4,)),
         dtype=DType.FLOAT32,
         quant=None,
-        role=native.TensorRole.CONST,
+        role=TensorRole.CONST,
         load=lambda: scales,
     )
     graph = replace(native.graph_of([*tensors, constant], nodes), inputs=[0, 1], outputs=[2, 5, 6, 8])
     assert native.differing(built, graph, 3, 2) == 0
 
 
+@given(
+    st.sampled_from([1, 3, 16, 40]),
+    CHANNELS,
+    SMALL,
+    SMALL,
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_transposed_convolutions(
+    built: Library, inputs: int, channels: int, down: int, across: int, stride: int, pad: int, depthwise: bool
+) -> None:
+    random = np.random.default_rng(inputs)
+    source = (1, channels if depthwise else inputs, 5, 4)
+    sides = [(side - 1) * stride + kernel - 2 * pad for side, kernel in zip(source[2:], (down, across))]
+    assume(min(sides) > 0)
+    graph = native.convolution(
+        random, source, channels, (down, across), depthwise=depthwise, pads=(3, 3, 3, 3)
+    )
+    node = graph.nodes[0]
+    assert node.conv is not None
+    conv = replace(node.conv, transposed=True, strides=(stride, stride), pads=(pad, pad))
+    y = replace(graph.tensors[1], shape=(1, channels, *sides))
+    graph = native.graph_of([graph.tensors[0], y], [replace(node, op="ConvTranspose", conv=conv)])
+    assert native.differing(built, graph, stride, 2) == 0
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Max"])
+def test_a_stored_number_makes_a_table(built: Library, op: str) -> None:
+    number = replace(
+        native.tensor(1, (1, 1, 1, 1)), dtype=DType.FLOAT32, quant=None, role=TensorRole.CONST,
+        load=lambda: np.full((1, 1, 1, 1), 0.7, np.float32),
+    )  # fmt: skip
+    tensors = [native.tensor(0, (1, 6, 7, 9), 40), number, native.tensor(2, (1, 6, 7, 9), -9, 0.06)]
+    graph = replace(native.graph_of(tensors, [Node(0, op, "n", [0, 1], [2])]), inputs=[0])
+    assert native.differing(built, graph) == 0
+
+
 def test_sums_of_more_than_32_bits_are_left_to_numpy(built: Library) -> None:
     graph = native.convolution(np.random.default_rng(0), (1, 70000, 1, 1), 1, (1, 1))
     with pytest.raises(NotLowered, match="sums of more than 32 bits"):
         native.program(built, graph, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processor", ["x86-64", "haswell", "skylake-avx512"])
+def test_other_processors(built: Library, processor: str) -> None:
+    """Without dot products of 8 bits, as far as this processor can run what is built for another one."""
+    wanted = {"haswell": "avx2", "skylake-avx512": "avx512bw"}.get(processor, "sse2")
+    if wanted not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
+        pytest.skip(f"this processor has no {wanted}")
+    other = Library(f"-march={processor}")
+    random = np.random.default_rng(3)
+    for number in range(24):
+        depthwise, channels = bool(number % 2), int(random.integers(1, 80))
+        fused = list(native.JOINED.values())[number % 5]
+        graph = native.convolution(
+            random, (1, channels, 11, 9), channels, (3, 2), pads=(1, 1, 1, 0), depthwise=depthwise, fused=fused,
+            extreme=number % 3 == 0,
+        )  # fmt: skip
+        assert native.differing(other, graph, number, 2) == 0
+    for op in ("Add", "MulRelu", "Sigmoid"):
+        shape = (1, 21, 5, 5)
+        tensors = [
+            native.tensor(0, shape, 3),
+            native.tensor(1, shape, -7, 0.02),
+            native.tensor(2, shape, 9, 0.1),
+        ]
+        inputs = [0] if op == "Sigmoid" else [0, 1]
+        graph = replace(native.graph_of(tensors, [Node(0, op, "j", inputs, [2])]), inputs=inputs)
+        assert native.differing(other, graph) == 0
+
+
+ARM = {"cortex-a76": (4, 4, 0), "cortex-a53": (4, 4, 0)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processor", ARM)
+def test_arm_processors(tmp_path: Path, processor: str) -> None:
+    """With ARM's dot product and without, under emulation."""
+    needs("gcc-aarch64-linux-gnu")
+    needs("qemu-user")
+    folder = Path(description.__file__).parent
+    sources = [*map(str, folder.glob("*.c")), str(Path(__file__).with_name("run_program.c"))]
+    runner = str(tmp_path / "run")
+    flags = [
+        f"-mcpu={processor}",
+        "-O2",
+        "-ffp-contract=off",
+        "-static",
+        "-pthread",
+        f"-DADDRESSES={len(_ADDRESSES)}",
+    ]
+    subprocess.run(["aarch64-linux-gnu-gcc", *flags, f"-I{folder}", "-o", runner, *sources], check=True)
+    random = np.random.default_rng(4)
+    fused = [*native.JOINED.values()]
+    for number in range(24):
+        depthwise, channels, kind = bool(number % 2), int(random.integers(1, 70)), fused[number % 5]
+        dtype = DType.UINT8 if number % 4 == 3 else DType.INT8
+        graph = native.convolution(
+            random, (1, channels, 9, 8), channels, (3, 3), pads=(1, 0, 1, 2), depthwise=depthwise, fused=kind, dtype=dtype,
+        )  # fmt: skip
+        assert _differing_under_emulation(runner, processor, graph, 1 + number % 3) == 0
+    shape = (1, 37, 6, 6)
+    tensors = [native.tensor(0, shape, 3), native.tensor(1, shape, -7, 0.02), native.tensor(2, shape, 9, 0.1)]
+    nodes = [Node(0, "Sigmoid", "s", [0], [1]), Node(1, "AddRelu", "a", [0, 1], [2])]
+    assert _differing_under_emulation(runner, processor, native.graph_of(tensors, nodes), 1) == 0
+
+
+def _differing_under_emulation(runner: str, processor: str, graph: Any, threads: int) -> int:
+    """How many results of a graph of one input and one output are not those of the numpy kernels."""
+    segment = segment_of(graph, graph.nodes, [])
+    content = NativeLowering(ARM[processor]).segment(graph, segment, Form.EXACT_INT8)
+    text = description.ProgramText.unpack(content)
+    ops, arrays = (_Op * len(text.ops))(*map(_c_op, text.ops)), bytearray()
+    for made, op in zip(ops, text.ops):
+        for name, array in op.arrays.items():
+            arrays += bytes(-len(arrays) % 64)
+            setattr(made, name, len(arrays) + 1)
+            arrays += array.tobytes()
+    values = random_value(graph.tensors[0], np.random.default_rng(1))
+    shape = graph.tensors[graph.outputs[0]].shape
+    size = -(-text.size // 64) * 64 + 256
+    sizes = np.array([len(ops), len(arrays), size, values.nbytes, 4 * int(np.prod(shape)), threads], np.int64)
+    found = subprocess.run(
+        ["qemu-aarch64", "-cpu", "max" if processor == "cortex-a76" else processor, runner],
+        input=sizes.tobytes() + bytes(ops) + bytes(arrays) + values.tobytes(), capture_output=True, check=True,
+    )  # fmt: skip
+    expected = native.on_numpy(graph, {0: values})[0]
+    return int(np.count_nonzero(np.frombuffer(found.stdout, np.float32).reshape(shape) != expected))
 
 
 def test_many_runs_at_once(built: Library) -> None:

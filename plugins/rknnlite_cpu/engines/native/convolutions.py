@@ -28,7 +28,6 @@ def check_convolution(view: NodeView) -> None:
     x, y = view.tensor(0), view.outputs[0]
     demand(conv.quantised and in_bytes(x) and in_bytes(y), "its values are not of 8 bits")
     demand(len(x.shape) == len(y.shape) == 4, "its planes are none")
-    demand(not conv.transposed, "a transposed convolution")
     if fused.after is Activation.TABLE:
         check_function(view)
     demand(not stage.precise and conv.multiplier is not None and conv.zero_point is not None, "its numbers")
@@ -53,15 +52,18 @@ def write_convolution(writer: Writer, view: NodeView) -> None:
     assert fused is not None and conv is not None and stage is not None
     x, y = writer.plane(view.tensor(0)), writer.plane(view.outputs[0])
     joined = view.has(1)
+    strides, pads = conv.strides, conv.pads
+    if conv.transposed:
+        x, strides, pads = _spread(writer, x, conv)
     op = Op(
         "DEPTHWISE" if conv.depthwise else "CONVOLVE",
         y=y,
         x=x,
         other=writer.plane(view.tensor(1)) if joined else None,
         kernel=conv.weight_shape[2:],
-        strides=conv.strides,
+        strides=strides,
         dilations=conv.dilations,
-        pads=conv.pads,
+        pads=pads,
     )
     demand(max(padding_of(op)) <= 4096 and min(padding_of(op)) >= -4096, "its padding")
     weight, zeros = _weights(conv)
@@ -78,6 +80,17 @@ def write_convolution(writer: Writer, view: NodeView) -> None:
     else:
         _dense(op, writer, weight)
     writer.ops.append(op)
+
+
+def _spread(writer: Writer, x: Plane, conv: ConvParams) -> tuple[Plane, tuple[int, int], tuple[int, int]]:
+    """Zeros between the pixels of x, and the stride and pads with which the stored kernel goes over them."""
+    if conv.strides != (1, 1):
+        height, width = ((side - 1) * step + 1 for side, step in zip((x.height, x.width), conv.strides))
+        wide = Plane(x.items, height, width, x.channels, x.room, x.zero)
+        writer.ops.append(Op("SPREAD", y=wide, x=x, strides=conv.strides))
+        x = wide
+    top, left = (d * (k - 1) - pad for d, k, pad in zip(conv.dilations, conv.weight_shape[2:], conv.pads))
+    return x, (1, 1), (top, left)
 
 
 def _weights(conv: ConvParams) -> tuple[Array, Array]:

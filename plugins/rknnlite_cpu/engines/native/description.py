@@ -20,7 +20,7 @@ from ...values import Array
 
 __all__ = ["FUNCTIONS", "FUNCTION_NUMBERS", "KINDS", "Flag", "Op", "Plane", "ProgramText", "padding_of"]
 
-KINDS = ("CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "TAKE", "GIVE")
+KINDS = ("CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "SPREAD", "TAKE", "GIVE")
 """In the order of ``enum kind``."""
 FUNCTIONS = ("TABLE_OF_INDICES", "SIGMOID", "TANH", "SWISH", "MISH", "ELU", "HARD_SWISH")
 """In the order of ``enum function``."""
@@ -311,6 +311,12 @@ def _copy(op: Op, layout: tuple[int, ...]) -> None:
         _of_length(op, table=256)
 
 
+def _spread(op: Op, layout: tuple[int, ...]) -> None:
+    sides = [(side - 1) * step + 1 for side, step in zip((op.x.height, op.x.width), op.strides)]
+    _demand(sides == [op.y.height, op.y.width] and op.x.items == op.y.items, f"sides {sides}")
+    _demand(op.x.room == op.y.room, f"{op.x.channels} channels")
+
+
 def _edge(op: Op, layout: tuple[int, ...]) -> None:
     _demand(op.place >= 0, f"array {op.place}")
 
@@ -323,6 +329,7 @@ _CHECKS = {
     "TABLE": _elementwise,
     "MAX_POOL": _pool,
     "COPY": _copy,
+    "SPREAD": _spread,
     "TAKE": _edge,
     "GIVE": _edge,
 }

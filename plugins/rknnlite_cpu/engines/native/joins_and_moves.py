@@ -68,6 +68,8 @@ def write_table(writer: Writer, view: NodeView) -> None:
     x, y = view.tensor(0), view.outputs[0]
     demand(in_bytes(x) and in_bytes(y) and x.shape == y.shape, "its values are not of 8 bits")
     demand(view.live == [x.index], "more than one operand")
+    others = [tensor for tensor in view.inputs[1:] if tensor is not None]
+    demand(all(prod(tensor.shape) == 1 for tensor in others), "an operand of several values")
     builder = builder_of(view.node.op)
     demand(builder is not None, "no kernel")
     assert builder is not None
@@ -175,7 +177,14 @@ def _resize(writer: Writer, view: NodeView) -> None:
     writer.ops[-1].strides = (by[0], by[1])
 
 
+def _identity(writer: Writer, view: NodeView) -> None:
+    x, y = view.tensor(0), view.outputs[0]
+    demand(in_bytes(x) and in_bytes(y) and _alike(x, y) and x.shape == y.shape, "its values")
+    writer.alias(y, x)
+
+
 WRITERS: dict[str, Write] = {
+    "Identity": _identity,
     **dict.fromkeys(("Add", "AddRelu", "Mul", "MulRelu"), _join),
     "MaxPool": _max_pool,
     "Concat": _concat,

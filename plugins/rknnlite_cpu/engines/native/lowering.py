@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.graph import Graph, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered, Segment
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import Shape, convolution_types, operator_of
@@ -31,7 +31,7 @@ class NativeLowering:
             if node.op in _CONVOLUTIONS:
                 check_convolution(view)
             else:
-                _writer_of(node)(Writer(graph, self._layout), view)
+                _writer_of(graph, node)(Writer(graph, self._layout), view)
         except NotLowered as error:
             return str(error)
         except Exception as error:  # a strange node: the numpy kernels say what is wrong with it
@@ -48,7 +48,7 @@ class NativeLowering:
             writer.enter(number, graph.tensors[index], few and index not in segment.outputs)
         for node in segment.nodes:
             try:
-                _writer_of(node)(writer, NodeView(graph, node))
+                _writer_of(graph, node)(writer, NodeView(graph, node))
             except NotLowered as error:
                 raise NotLowered(str(error), node) from None
         for number, index in enumerate(segment.outputs):
@@ -58,13 +58,21 @@ class NativeLowering:
         return ProgramText(writer.ops, size, self._layout, shapes).pack()
 
 
-def _writer_of(node: Node) -> Write:
+def _writer_of(graph: Graph, node: Node) -> Write:
     if node.op in _CONVOLUTIONS:
         return write_convolution
-    found = WRITERS.get(node.op)
-    row = operator_of(node.op)
+    found, row = WRITERS.get(node.op), operator_of(node.op)
+    shape = row.shape if row is not None else None
+    if shape is Shape.BROADCAST and _with_numbers(graph, node):
+        return write_table
     if found is not None:
         return found
-    if row is not None and row.shape is Shape.UNARY:
+    if shape is Shape.UNARY:
         return write_table
     raise NotLowered(f"{node.op} has no kernel here")
+
+
+def _with_numbers(graph: Graph, node: Node) -> bool:
+    """Whether the second operand, and any behind it, is stored in the file."""
+    others = [graph.tensors[index] for index in node.inputs[1:] if index >= 0]
+    return bool(others) and all(tensor.role is TensorRole.CONST for tensor in others)

@@ -9,7 +9,7 @@ struct tensor {
     int64_t offset, items, height, width, channels, pitch, zero;
 };
 
-enum kind { CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, TAKE, GIVE };
+enum kind { CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE };
 enum flags {
     LIMITED = 1,    /* before the operand joins: limits */
     SLOPED = 2,     /* before: negative ones times a slope per channel */

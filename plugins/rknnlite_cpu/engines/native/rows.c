@@ -133,9 +133,8 @@ void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t 
         for (int64_t ox = 0; ox < op->y.width; ox++) {
             int64_t left = ox * op->strides[1] - op->pads[1];
             Q *y = pixel(scene, &op->y, item, line % op->y.height, ox);
-            for (int64_t c = 0; c < room; c += 16) {
-                typedef Q v16 __attribute__((vector_size(16)));
-                v16 best = (v16){} + (Q)(Q_OFFSET ? 0 : -128);
+            for (int64_t c = 0; c < room; c += BYTES) {
+                vq best = (vq){} + (Q)(Q_OFFSET ? 0 : -128);
                 for (int64_t ky = 0; ky < op->kernel[0]; ky++) {
                     int64_t row = top + ky * op->dilations[0];
                     if (row < 0 || row >= op->x.height)
@@ -144,13 +143,14 @@ void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t 
                         int64_t column = left + kx * op->dilations[1];
                         if (column < 0 || column >= op->x.width)
                             continue;
-                        v16 here;
-                        memcpy(&here, pixel(scene, &op->x, item, row, column) + c, sizeof here);
-                        v16 larger_one = (v16)(here > best);
-                        best = (here & larger_one) | (best & ~larger_one);
+                        vq here = load_q(pixel(scene, &op->x, item, row, column) + c), greater = (vq)(here > best);
+                        best = (here & greater) | (best & ~greater);
                     }
                 }
-                memcpy(y + c, &best, sizeof best);
+                if (room - c >= BYTES)
+                    memcpy(y + c, &best, BYTES);
+                else
+                    memcpy(y + c, &best, room - c);
             }
         }
     }
@@ -214,6 +214,19 @@ static void copy(const struct op *op, const struct scene *scene, int64_t item, i
     }
 }
 
+/* Zeros between the pixels. */
+static void spread(const struct op *op, const struct scene *scene, int64_t item, int64_t row)
+{
+    Q *to = pixel(scene, &op->y, item, row, 0);
+    int64_t room = room_of(&op->y), across = op->strides[1];
+    for (int64_t x = 0; x < op->y.width; x++) {
+        if (row % op->strides[0] == 0 && x % across == 0)
+            memcpy(to + x * op->y.pitch, pixel(scene, &op->x, item, row / op->strides[0], x / across), room);
+        else
+            memset(to + x * op->y.pitch, (int)op->y.zero, room);
+    }
+}
+
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
     const struct tensor *t = op->kind == GIVE ? &op->x : &op->y;
@@ -228,6 +241,8 @@ void move(const struct op *op, const struct scene *scene, int64_t task, int64_t 
             take(op, scene, item, row);
         else if (op->kind == GIVE)
             give(op, scene, item, row);
+        else if (op->kind == SPREAD)
+            spread(op, scene, item, row);
         else
             copy(op, scene, item, row, &table);
     }
