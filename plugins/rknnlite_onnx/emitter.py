@@ -37,6 +37,9 @@ class Emitter:
         self._renamed: dict[str, str] = {}
         self.domains: set[str] = set()
         self._described: list[Any] = []
+        self._floats: set[str] = set()
+        self._one = ""
+        self._divisors: dict[str, str] = {}
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
@@ -76,6 +79,19 @@ class Emitter:
         self._titles.add(name)
         named.name = name
 
+    def divide_indeed(self, value: str) -> None:
+        """Quotients by stored numbers from now on: OpenVINO multiplies by reciprocals, which rounds twice, unless it cannot know them.
+
+        ``value`` is any value that is no NaN: whether its first element is itself, is found out when the network runs.
+        """
+        first = self.node("Gather", self.node("Reshape", value, self.ints([-1])), self.constant(0, np.int64))
+        self._one = self.cast(self.node("Equal", first, first), np.float32)
+
+    def _divisor(self, name: str) -> str:
+        if name not in self._divisors:
+            self._divisors[name] = self.node("Mul", name, self._one)
+        return self._divisors[name]
+
     def node(self, kind: str, *inputs: str, **attrs: Any) -> str:
         """Add a node with one result; its name."""
         return self.nodes(kind, inputs, 1, **attrs)[0]
@@ -84,6 +100,8 @@ class Emitter:
         self, kind: str, inputs: Sequence[str], count: int, domain: str = "", **attrs: Any
     ) -> list[str]:
         """Add a node with several results; their names."""
+        if kind == "Div" and self._one and inputs[1] in self._floats:
+            inputs = [inputs[0], self._divisor(inputs[1])]
         stem = f"{self.prefix}/{kind}" if self.prefix else kind
         name = self.fresh(stem)
         outputs = [self.fresh(f"{name}:{i}") for i in range(count)]
@@ -103,6 +121,8 @@ class Emitter:
             return self._known[key]
         name = self.fresh(hint or f"{self.prefix or 'constant'}/c")
         self._constants[name] = numpy_helper.from_array(array, name)
+        if array.dtype == np.float32:
+            self._floats.add(name)
         if key is not None:
             self._known[key] = name
         return name
