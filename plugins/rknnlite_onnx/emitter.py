@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from rknnlite_graph.lowering import NotLowered
+
 from rknnlite.errors import visible
 
 __all__ = ["IR_VERSION", "OPSET", "Emitter"]
@@ -17,6 +19,7 @@ Array = NDArray[Any]
 OPSET = 17
 """The newest that onnxruntime 1.16, OpenVINO 2023 and OpenCV 4.6 read."""
 IR_VERSION = 8
+_GUARD = float(2**40)
 
 
 class Emitter:
@@ -24,9 +27,10 @@ class Emitter:
 
     ``prefix`` of the names that nobody else gives is the name of the node that is being written. ``plain``: functions are
     written as other exporters do, so that tools know them again; else step by step as the CPU reference computes them.
+    ``products_only``: for engines that round quotients twice, a product and a sum with a number once, and know no doubles.
     """
 
-    def __init__(self, plain: bool = False) -> None:
+    def __init__(self, plain: bool = False, products_only: bool = False) -> None:
         self.prefix, self.plain = "", plain
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
@@ -37,9 +41,9 @@ class Emitter:
         self._renamed: dict[str, str] = {}
         self.domains: set[str] = set()
         self._described: list[Any] = []
-        self._floats: set[str] = set()
-        self._one = ""
-        self._divisors: dict[str, str] = {}
+        self._is_products_only = products_only
+        self._products: set[str] = set()
+        self._halves: set[str] = set()
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
@@ -79,18 +83,16 @@ class Emitter:
         self._titles.add(name)
         named.name = name
 
-    def divide_indeed(self, value: str) -> None:
-        """Quotients by stored numbers from now on: OpenVINO multiplies by reciprocals, which rounds twice, unless it cannot know them.
-
-        ``value`` is any value that is no NaN: whether its first element is itself, is found out when the network runs.
-        """
-        first = self.node("Gather", self.node("Reshape", value, self.ints([-1])), self.constant(0, np.int64))
-        self._one = self.cast(self.node("Equal", first, first), np.float32)
-
-    def _divisor(self, name: str) -> str:
-        if name not in self._divisors:
-            self._divisors[name] = self.node("Mul", name, self._one)
-        return self._divisors[name]
+    def _products_only(self, kind: str, inputs: Sequence[str], attrs: dict[str, Any]) -> Sequence[str]:
+        """See ``products_only``; limits that nothing reaches keep products from being rounded with sums as one."""
+        if kind == "Div" and inputs[1] not in self._halves:
+            raise NotLowered("quotients are products with reciprocals there")
+        if kind == "Cast" and attrs.get("to") == TensorProto.DOUBLE:
+            raise NotLowered("doubles are float32 there")
+        if kind not in ("Add", "Sub") or not any(map(self.is_constant, inputs)):
+            return inputs
+        limits = self.constant(-_GUARD), self.constant(_GUARD)
+        return [self.node("Clip", name, *limits) if name in self._products else name for name in inputs]
 
     def node(self, kind: str, *inputs: str, **attrs: Any) -> str:
         """Add a node with one result; its name."""
@@ -100,8 +102,8 @@ class Emitter:
         self, kind: str, inputs: Sequence[str], count: int, domain: str = "", **attrs: Any
     ) -> list[str]:
         """Add a node with several results; their names."""
-        if kind == "Div" and self._one and inputs[1] in self._floats:
-            inputs = [inputs[0], self._divisor(inputs[1])]
+        if self._is_products_only:
+            inputs = self._products_only(kind, inputs, attrs)
         stem = f"{self.prefix}/{kind}" if self.prefix else kind
         name = self.fresh(stem)
         outputs = [self.fresh(f"{name}:{i}") for i in range(count)]
@@ -109,6 +111,8 @@ class Emitter:
         given = sorted(attrs.items())  # one by one: their names may be those of parameters
         node.attribute.extend(helper.make_attribute(key, value) for key, value in given if value is not None)
         self._nodes.append(node)
+        if kind == "Mul":
+            self._products.update(outputs)
         if domain:
             self.domains.add(domain)
         return outputs
@@ -121,8 +125,8 @@ class Emitter:
             return self._known[key]
         name = self.fresh(hint or f"{self.prefix or 'constant'}/c")
         self._constants[name] = numpy_helper.from_array(array, name)
-        if array.dtype == np.float32:
-            self._floats.add(name)
+        if array.dtype == np.float32 and (np.frexp(np.abs(array))[0] == 0.5).all():
+            self._halves.add(name)
         if key is not None:
             self._known[key] = name
         return name

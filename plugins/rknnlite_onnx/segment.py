@@ -14,7 +14,7 @@ __all__ = ["write_segment"]
 
 def write_segment(graph: Graph, segment: Segment, form: Form) -> bytes:
     """See ``Lowering.segment``."""
-    emitter = Emitter()
+    emitter = Emitter(products_only=form is Form.EXACT_PRODUCTS)
     values = LoweredValues(emitter, graph, form)
     entries = []
     for index in segment.inputs:
@@ -24,8 +24,6 @@ def write_segment(graph: Graph, segment: Segment, form: Form) -> bytes:
         entries.append(value_info(name, values.typed(index), graph.tensors[index].shape))
     for index in segment.outputs:
         emitter.reserve(segment.tensor_name(index))
-    if form is Form.EXACT and segment.inputs:
-        emitter.divide_indeed(segment.tensor_name(segment.inputs[0]))
     for node in segment.nodes:
         write_node(values, node)
     exits, taken = [], {segment.tensor_name(index) for index in segment.inputs}

@@ -44,7 +44,11 @@ class _Compiled(Program):
 
 
 class OpenVino(Engine):
-    """OpenVINO's CPU plugin. Its products of 8 bits round before the sum of two branches: float32 it is."""
+    """OpenVINO's CPU plugin.
+
+    Its products of 8 bits round before the sum of two branches: float32 it is. Doubles are float32 there, too, and quotients are
+    products with reciprocals, so that nodes with them are left to the numpy kernels.
+    """
 
     name = "openvino"
 
@@ -57,7 +61,7 @@ class OpenVino(Engine):
 
     @property
     def form(self) -> Form:
-        return Form.EXACT
+        return Form.EXACT_PRODUCTS
 
     def compile(self, model: bytes, outputs: Sequence[str], threads: int) -> Program:
         settings = {**_SETTINGS, "INFERENCE_NUM_THREADS": str(threads)}
