@@ -267,7 +267,7 @@ class Node:
 class Graph:
     """Tensors and nodes in execution order; ``inputs`` and ``outputs`` are tensor indices.
 
-    ``doubts``: facts about the whole file that make a ``Guess``.
+    ``doubts``: facts about the whole file that make a ``Guess``. ``behind_bytes``: see there, None until somebody asks.
     """
 
     tensors: list[Tensor]
@@ -275,6 +275,7 @@ class Graph:
     inputs: list[int]
     outputs: list[int]
     doubts: list[str] = field(default_factory=list)
+    behind_bytes: Optional[frozenset[int]] = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def guesses(self) -> list[Guess]:

@@ -27,7 +27,8 @@ class Emitter:
 
     ``prefix`` of the names that nobody else gives is the name of the node that is being written. ``plain``: functions are
     written as other exporters do, so that tools know them again; else step by step as the CPU reference computes them.
-    ``products_only``: for engines that round quotients twice, a product and a sum with a number once, and know no doubles.
+    ``products_only``: for engines that round quotients twice, a product and a sum with a number once, and know no doubles and
+    halves; what is written while ``strict`` does without those.
     """
 
     def __init__(self, plain: bool = False, products_only: bool = False) -> None:
@@ -41,7 +42,7 @@ class Emitter:
         self._renamed: dict[str, str] = {}
         self.domains: set[str] = set()
         self._described: list[Any] = []
-        self._is_products_only = products_only
+        self._is_products_only, self.strict = products_only, True
         self._products: set[str] = set()
         self._halves: set[str] = set()
 
@@ -87,8 +88,8 @@ class Emitter:
         """See ``products_only``; limits that nothing reaches keep products from being rounded with sums as one."""
         if kind == "Div" and inputs[1] not in self._halves:
             raise NotLowered("quotients are products with reciprocals there")
-        if kind == "Cast" and attrs.get("to") == TensorProto.DOUBLE:
-            raise NotLowered("doubles are float32 there")
+        if kind == "Cast" and attrs.get("to") in (TensorProto.DOUBLE, TensorProto.FLOAT16):
+            raise NotLowered("doubles and halves are float32 there")
         if kind not in ("Add", "Sub") or not any(map(self.is_constant, inputs)):
             return inputs
         limits = self.constant(-_GUARD), self.constant(_GUARD)
@@ -102,7 +103,7 @@ class Emitter:
         self, kind: str, inputs: Sequence[str], count: int, domain: str = "", **attrs: Any
     ) -> list[str]:
         """Add a node with several results; their names."""
-        if self._is_products_only:
+        if self._is_products_only and self.strict:
             inputs = self._products_only(kind, inputs, attrs)
         stem = f"{self.prefix}/{kind}" if self.prefix else kind
         name = self.fresh(stem)
