@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rknnlite_graph.byte_tables import is_small
+from rknnlite_graph.byte_results import floats_behind_bytes
 from rknnlite_graph.graph import Accumulator, TensorRole
 from rknnlite_graph.node_view import NodeView
-from rknnlite_graph.operators import operator_of
 
 from rknnlite.tensor import DType
 
@@ -92,8 +91,7 @@ def real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
     fixed: list[Any] = [_stored(view, i) if view.is_const(i) else None for i in range(len(view.inputs))]
     live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
     outputs, where = view.outputs, f"node {view.node.label()}"
-    row = operator_of(view.node.op)
-    wide = row is not None and row.floating and any(is_small(tensor) for tensor in outputs)
+    wide = floats_behind_bytes(view)
     if wide:
         fixed = [_widened(each) for each in fixed]
 

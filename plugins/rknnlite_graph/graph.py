@@ -297,7 +297,7 @@ class Node:
 class Graph:
     """Tensors and nodes in execution order; ``inputs`` and ``outputs`` are tensor indices.
 
-    ``doubts``: facts about the whole file that make a ``Guess``.
+    ``doubts``: facts about the whole file that make a ``Guess``. ``behind_bytes``: see there, None until somebody asks.
     """
 
     tensors: list[Tensor]
@@ -305,17 +305,7 @@ class Graph:
     inputs: list[int]
     outputs: list[int]
     doubts: list[str] = field(default_factory=list)
-
-    def check_commands(self) -> None:
-        """Raises ModelUnsupported for a node whose register commands are for another layer than its weights: the numbers of
-        the NPU cannot be had then, those of the network can."""
-        for node in self.nodes:
-            if node.overflow:
-                raise ModelUnsupported(
-                    f"node {node.label()}: {node.overflow}, so a board computes something else; fidelity='float' and "
-                    "export-onnx compute the network from the weights, which are whole; for a board give the layer a smaller "
-                    "kernel, or the same without dilation, and convert again"
-                )
+    behind_bytes: Optional[frozenset[int]] = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def has_coarse(self) -> bool:

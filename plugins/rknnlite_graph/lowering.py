@@ -25,7 +25,7 @@ class Form(enum.Enum):
     FLOAT: the dequantised network. QDQ: float with every stored tensor through Quantize/DequantizeLinear in the file's own
     steps. EXACT: the NPU's integers, carried in float32, computed so that every engine and processor has the same bits. EXACT_INT8:
     the same, carried in 8 bits where that is exact. EXACT_OWN: the same for an engine that has the operator FunctionOfSums of
-    ``rknnlite_cpu/engines/functions_of_sums.c``. NEAR and NEAR_INT8: the same with functions and sums of floats as the engine has
+    ``rknnlite_cpu/engines/functions_of_sums.c``. EXACT_PRODUCTS: EXACT without quotients and doubles. NEAR and NEAR_INT8: the same with functions and sums of floats as the engine has
     them, faster and different in last bits. FP16: float with every stored tensor rounded to float16.
     """
 
@@ -34,6 +34,7 @@ class Form(enum.Enum):
     EXACT = "exact"
     EXACT_INT8 = "exact-int8"
     EXACT_OWN = "exact-own"
+    EXACT_PRODUCTS = "exact-products"
     NEAR = "near"
     NEAR_INT8 = "near-int8"
     FP16 = "fp16"
@@ -41,7 +42,7 @@ class Form(enum.Enum):
     @property
     def precise(self) -> bool:
         """Whether integers do not hang on who computes."""
-        return self in (Form.EXACT, Form.EXACT_INT8, Form.EXACT_OWN)
+        return self in (Form.EXACT, Form.EXACT_INT8, Form.EXACT_OWN, Form.EXACT_PRODUCTS)
 
     @property
     def as_the_npu(self) -> bool:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from rknnlite_graph.lowering import NotLowered
+
 from rknnlite.errors import visible
 
 __all__ = ["IR_VERSION", "OPSET", "Emitter"]
@@ -17,6 +19,7 @@ Array = NDArray[Any]
 OPSET = 17
 """The newest that onnxruntime 1.16, OpenVINO 2023 and OpenCV 4.6 read."""
 IR_VERSION = 8
+_GUARD = float(2**40)
 
 
 class Emitter:
@@ -24,9 +27,11 @@ class Emitter:
 
     ``prefix`` of the names that nobody else gives is the name of the node that is being written. ``plain``: functions are
     written as other exporters do, so that tools know them again; else step by step as the CPU reference computes them.
+    ``products_only``: for engines that round quotients twice, a product and a sum with a number once, and know no doubles and
+    halves; what is written while ``strict`` does without those.
     """
 
-    def __init__(self, plain: bool = False) -> None:
+    def __init__(self, plain: bool = False, products_only: bool = False) -> None:
         self.prefix, self.plain = "", plain
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
@@ -37,6 +42,9 @@ class Emitter:
         self._renamed: dict[str, str] = {}
         self.domains: set[str] = set()
         self._described: list[Any] = []
+        self._is_products_only, self.strict = products_only, True
+        self._products: set[str] = set()
+        self._halves: set[str] = set()
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
@@ -76,6 +84,17 @@ class Emitter:
         self._titles.add(name)
         named.name = name
 
+    def _products_only(self, kind: str, inputs: Sequence[str], attrs: dict[str, Any]) -> Sequence[str]:
+        """See ``products_only``; limits that nothing reaches keep products from being rounded with sums as one."""
+        if kind == "Div" and inputs[1] not in self._halves:
+            raise NotLowered("quotients are products with reciprocals there")
+        if kind == "Cast" and attrs.get("to") in (TensorProto.DOUBLE, TensorProto.FLOAT16):
+            raise NotLowered("doubles and halves are float32 there")
+        if kind not in ("Add", "Sub") or not any(map(self.is_constant, inputs)):
+            return inputs
+        limits = self.constant(-_GUARD), self.constant(_GUARD)
+        return [self.node("Clip", name, *limits) if name in self._products else name for name in inputs]
+
     def node(self, kind: str, *inputs: str, **attrs: Any) -> str:
         """Add a node with one result; its name."""
         return self.nodes(kind, inputs, 1, **attrs)[0]
@@ -84,6 +103,8 @@ class Emitter:
         self, kind: str, inputs: Sequence[str], count: int, domain: str = "", **attrs: Any
     ) -> list[str]:
         """Add a node with several results; their names."""
+        if self._is_products_only and self.strict:
+            inputs = self._products_only(kind, inputs, attrs)
         stem = f"{self.prefix}/{kind}" if self.prefix else kind
         name = self.fresh(stem)
         outputs = [self.fresh(f"{name}:{i}") for i in range(count)]
@@ -91,6 +112,8 @@ class Emitter:
         given = sorted(attrs.items())  # one by one: their names may be those of parameters
         node.attribute.extend(helper.make_attribute(key, value) for key, value in given if value is not None)
         self._nodes.append(node)
+        if kind == "Mul":
+            self._products.update(outputs)
         if domain:
             self.domains.add(domain)
         return outputs
@@ -103,6 +126,8 @@ class Emitter:
             return self._known[key]
         name = self.fresh(hint or f"{self.prefix or 'constant'}/c")
         self._constants[name] = numpy_helper.from_array(array, name)
+        if array.dtype == np.float32 and (np.frexp(np.abs(array))[0] == 0.5).all():
+            self._halves.add(name)
         if key is not None:
             self._known[key] = name
         return name

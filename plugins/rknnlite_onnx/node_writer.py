@@ -26,6 +26,7 @@ def write_node(values: LoweredValues, node: Node) -> None:
     lowered = LoweredNode(NodeView(values.graph, node), values)
     if hangs_on_engines(lowered):
         raise NotLowered(FLOATS_BEHIND_BYTES, node)
+    values.emitter.strict = lowered.precise
     try:
         writer(lowered)
     except NotLowered as error:

@@ -9,11 +9,11 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.byte_results import behind_bytes, floats_behind_bytes
 from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.graph import Accumulator, Tensor, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered
 from rknnlite_graph.node_view import NodeView
-from rknnlite_graph.operators import operator_of
 
 from rknnlite.tensor import DType
 
@@ -54,8 +54,8 @@ class LoweredNode:
 
     @property
     def precise(self) -> bool:
-        """Whether no integer of 8 bits may hang on who computes; see ``Form``."""
-        return self.form.precise and any(is_small(tensor) for tensor in self.outputs)
+        """Whether there are integers of 8 bits behind it that may not hang on who computes; see ``Form``."""
+        return self.form.precise and behind_bytes(self.view.graph, self.view.node)
 
     @property
     def attrs(self) -> Any:
@@ -258,8 +258,7 @@ def lowers(*kinds: str, precise: bool = False) -> Callable[[Writer], Writer]:
 
 def hangs_on_engines(node: LoweredNode) -> bool:
     """Whether results of 8 bits would depend on who computes: they come from sums or functions of floats."""
-    row = operator_of(node.view.node.op)
-    return node.precise and row is not None and row.floating and row.name not in _PRECISE
+    return node.form.precise and node.view.node.op not in _PRECISE and floats_behind_bytes(node.view)
 
 
 def writer_of(kind: str) -> Optional[Writer]:

@@ -14,7 +14,7 @@ __all__ = ["write_segment"]
 
 def write_segment(graph: Graph, segment: Segment, form: Form) -> bytes:
     """See ``Lowering.segment``."""
-    emitter = Emitter()
+    emitter = Emitter(products_only=form is Form.EXACT_PRODUCTS)
     values = LoweredValues(emitter, graph, form)
     entries = []
     for index in segment.inputs:

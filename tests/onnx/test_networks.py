@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime")
 
 from rknnlite_cpu.plan import MARKERS
 from rknnlite_graph.graph import Graph
-from rknnlite_graph.lowering import Form
+from rknnlite_graph.lowering import Form, NotLowered
 from rknnlite_graph.read import read_graph
 
 from rknnlite.formats import ModelFile
@@ -37,7 +37,10 @@ def check(graph: Graph, form: Form, only_outputs: bool) -> None:
     made = {i: (node, v) for node, _, results in recorded(graph, feeds) for i, v in results.items()}
     wanted = [i for i in (graph.outputs if only_outputs else made) if i in made]
     nodes = [node for node in graph.nodes if node.op not in MARKERS]
-    found = run(graph, nodes, feeds, wanted, form)
+    try:
+        found = run(graph, nodes, feeds, wanted, form)
+    except NotLowered:  # one of the nodes is for the numpy kernels, whose bytes hang on floats
+        found = run(graph, nodes, feeds, wanted, form.near)
     verdicts = [compared(made[i][0], graph.tensors[i], mine, made[i][1]) for i, mine in zip(wanted, found)]
     tainted: set[int] = set()
     for node in nodes:

@@ -52,8 +52,8 @@ static const float normal_over[] = {NORMAL_OVER}, normal_under[] = {NORMAL_UNDER
 
 INLINE float polynomial(const float *c, int count, float square)
 {
-    float found = square * c[count - 1] + c[count - 2];
-    for (int i = count - 3; i >= 0; i--)
+    float found = square + c[count - 1];
+    for (int i = count - 2; i >= 0; i--)
         found = found * square + c[i];
     return found;
 }
@@ -64,15 +64,15 @@ INLINE float between(float x, float low, float high)
     return x > high ? high : x;
 }
 
-INLINE float step(float x, float reach, const float *over, int overs, const float *under, int unders)
+INLINE float step(float x, float reach, float factor, const float *over, int overs, const float *under, int unders)
 {
     float near = between(x, -reach, reach), square = near * near;
-    return near * polynomial(over, overs, square) / polynomial(under, unders, square) + 0.5f;
+    return near * factor * polynomial(over, overs, square) / polynomial(under, unders, square) + 0.5f;
 }
 
 INLINE float sigmoid(float x)
 {
-    return step(x, LOGISTIC_REACH, logistic_over, COUNT(logistic_over), logistic_under, COUNT(logistic_under));
+    return step(x, LOGISTIC_REACH, LOGISTIC_FACTOR, logistic_over, COUNT(logistic_over), logistic_under, COUNT(logistic_under));
 }
 
 INLINE float silu(float x, float beta) { return x * sigmoid(x * beta); }
@@ -81,7 +81,7 @@ INLINE float plain_sigmoid(float x, float unused) { return sigmoid(x); }
 
 INLINE float gelu(float x, float unused)
 {
-    return x * step(x, NORMAL_REACH, normal_over, COUNT(normal_over), normal_under, COUNT(normal_under));
+    return x * step(x, NORMAL_REACH, NORMAL_FACTOR, normal_over, COUNT(normal_over), normal_under, COUNT(normal_under));
 }
 
 INLINE float mish(float x, float unused)

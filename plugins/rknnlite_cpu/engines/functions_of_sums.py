@@ -10,7 +10,7 @@ import functools
 from pathlib import Path
 from typing import Optional
 
-from rknnlite_graph.rational_functions import LOGISTIC, LOGISTIC_REACH, NORMAL, NORMAL_REACH
+from rknnlite_graph import rational_functions as rational
 from rknnlite_programs import buildcache
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
@@ -27,14 +27,16 @@ _ROUNDED = ("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-t
 @functools.cache
 def library() -> Optional[Path]:
     """The built library; None without a compiler, or where it fails."""
-    parts = {"LOGISTIC_OVER": LOGISTIC[0], "LOGISTIC_UNDER": LOGISTIC[1], "NORMAL_OVER": NORMAL[0], "NORMAL_UNDER": NORMAL[1]}
-    numbers = [f"-D{name}={','.join(f'{value!r}f' for value in values)}" for name, values in parts.items()]
-    reaches = [f"-DLOGISTIC_REACH={LOGISTIC_REACH!r}f", f"-DNORMAL_REACH={NORMAL_REACH!r}f"]
+    pairs = {"LOGISTIC": rational.LOGISTIC, "NORMAL": rational.NORMAL}
+    sides = [(f"{name}_{side}", part) for name, pair in pairs.items() for side, part in zip(("OVER", "UNDER"), pair)]
+    single = ("LOGISTIC_REACH", "LOGISTIC_FACTOR", "NORMAL_REACH", "NORMAL_FACTOR")
+    numbers = [*sides, *((name, (getattr(rational, name),)) for name in single)]
+    defined = [f"-D{name}={','.join(f'{value!r}f' for value in values)}" for name, values in numbers]
     machine = buildcache.system()[0]
     tuned = [_TUNED[machine], f"-DPROCESSOR={instructions()}"] if machine in _TUNED else []
     try:
         return buildcache.build_library(
-            "librknnlite_sums.so", _SOURCE, "functions of sums on onnxruntime", *_ROUNDED, *numbers, *reaches, *tuned
+            "librknnlite_sums.so", _SOURCE, "functions of sums on onnxruntime", *_ROUNDED, *defined, *tuned
         )
     except (BackendUnavailable, ParamInvalid) as error:
         logger.info("functions behind convolutions take onnxruntime longer than they could: %s", error)

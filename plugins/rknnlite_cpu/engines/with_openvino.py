@@ -17,6 +17,7 @@ __all__ = ["OpenVino"]
 
 _SETTINGS = {
     "INFERENCE_PRECISION_HINT": "f32",  # else sums are rounded to bfloat16 where the processor can
+    "SNIPPETS_MODE": "DISABLE",  # they round a product and a sum as one
     "NUM_STREAMS": "1",
     "ENABLE_CPU_PINNING": "NO",
 }
@@ -43,7 +44,11 @@ class _Compiled(Program):
 
 
 class OpenVino(Engine):
-    """OpenVINO's CPU plugin. Its products of 8 bits round before the sum of two branches: float32 it is."""
+    """OpenVINO's CPU plugin.
+
+    Its products of 8 bits round before the sum of two branches: float32 it is. Doubles are float32 there, too, and quotients are
+    products with reciprocals, so that nodes with them are left to the numpy kernels.
+    """
 
     name = "openvino"
 
@@ -56,7 +61,7 @@ class OpenVino(Engine):
 
     @property
     def form(self) -> Form:
-        return Form.EXACT
+        return Form.EXACT_PRODUCTS
 
     def compile(self, model: bytes, outputs: Sequence[str], threads: int) -> Program:
         settings = {**_SETTINGS, "INFERENCE_NUM_THREADS": str(threads)}

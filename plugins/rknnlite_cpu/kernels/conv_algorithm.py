@@ -36,16 +36,18 @@ def accumulator(
     transposed: bool,
     bounds: tuple[float, float],
     batch: int = 1,
+    in_double: bool = False,
 ) -> Accumulate:
     """Prepare a convolution.
 
     Args:
         weight: [OC, IC, kh, kw] float32 (depthwise [C, 1, kh, kw]); centred integers when ``bounds`` are given.
         bounds: range of the integer inputs, (0, 0) for floating data.
+        in_double: of floating data whose last bits must not hang on the machine.
     """
     if transposed:
-        return _transposed(weight, spec, depthwise, bounds, batch)
-    if bounds[1] - bounds[0] > _SHORT:
+        return _transposed(weight, spec, depthwise, bounds, batch, in_double)
+    if in_double or bounds[1] - bounds[0] > _SHORT:
         return _precise(weight, spec, depthwise)
     if depthwise:
         taps = np.ascontiguousarray(weight[:, 0])
@@ -69,7 +71,7 @@ def accumulator(
 
 
 def _precise(weight: Array, spec: ConvSpec, depthwise: bool) -> Accumulate:
-    """int16 data: single products pass 2**24, so everything is added in float64."""
+    """Everything is added in float64, since single products of int16 data pass 2**24."""
     rows = weight.shape[0]
     taps = weight.astype(np.float64).reshape(rows, -1)
 
@@ -87,13 +89,18 @@ def _precise(weight: Array, spec: ConvSpec, depthwise: bool) -> Accumulate:
 
 
 def _transposed(
-    weight: Array, spec: ConvSpec, depthwise: bool, bounds: tuple[float, float], batch: int
+    weight: Array,
+    spec: ConvSpec,
+    depthwise: bool,
+    bounds: tuple[float, float],
+    batch: int,
+    in_double: bool,
 ) -> Accumulate:
     """Zeros between the inputs, then the stored forward kernel with stride 1."""
     (kh, kw), (sy, sx), (dy, dx), (top, left) = spec.kernel, spec.strides, spec.dilations, spec.pads
     size = ((spec.in_size[0] - 1) * sy + 1, (spec.in_size[1] - 1) * sx + 1)
     inner = replace(spec, strides=(1, 1), pads=(dy * (kh - 1) - top, dx * (kw - 1) - left), in_size=size)
-    forward = accumulator(weight, inner, depthwise, False, bounds, batch)
+    forward = accumulator(weight, inner, depthwise, False, bounds, batch, in_double)
 
     def run(x: Array) -> Array:
         spread = np.zeros((*x.shape[:2], *size), np.float32)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from rknnlite_graph import unary_functions as functions
+from rknnlite_graph.byte_results import floats_behind_bytes
 from rknnlite_graph.byte_tables import function_table
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import OPERATORS, Operator
@@ -34,10 +35,14 @@ def unary(*names: str) -> Callable[[Unary], Unary]:
 
 def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     source, target = view.tensor(0), view.outputs[0]
+    wide = floats_behind_bytes(view)
 
     def direct(values: list[Array]) -> list[Array]:
+        real = decode(values[0], source)
+        if wide and real.dtype == np.float32:
+            return [encode(functions.in_double(lambda x: function(view, x), real), target)]
         with np.errstate(all="ignore"):
-            return [encode(function(view, decode(values[0], source)), target)]
+            return [encode(function(view, real), target)]
 
     if source.quant is None or source.dtype not in (DType.INT8, DType.UINT8):
         return direct

@@ -25,7 +25,7 @@ from .output_stage import Sums, in_elements, integer_limits, write_stage
 __all__ = ["Geometry"]
 
 Array = NDArray[Any]
-_EXACT = 1 << 24
+_EXACT, _LARGEST = 1 << 24, 1 << 31
 _BYTE = 256
 _MOST_PARTS = 32
 """Of a sum that is put together in double."""
@@ -190,17 +190,18 @@ def _sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> str
     for part in parts:
         cut = node.emit("Slice", data, node.ints(part.start), node.ints(part.stop), node.ints(1))
         sums.append(_conv(node, conv, cut if len(parts) > 1 else data, weight[:, part], None))
-    return _added(node, sums, bias)
+    whole = limit < _LARGEST and not (bias != np.rint(bias)).any()
+    return _added(node, sums, bias, np.int32 if whole else np.float64)
 
 
-def _added(node: LoweredNode, sums: list[str], bias: Array) -> str:
-    """Sums and bias added in double, rounded to float32 once."""
+def _added(node: LoweredNode, sums: list[str], bias: Array, kind: Any) -> str:
+    """Sums and bias added as integers or in double, rounded to float32 once."""
     e = node.emitter
-    total = e.cast(sums[0], np.float64)
+    total = e.cast(sums[0], kind)
     for each in sums[1:]:
-        total = e.node("Add", total, e.cast(each, np.float64))
+        total = e.node("Add", total, e.cast(each, kind))
     if bias.any():
-        total = e.node("Add", total, e.constant(bias.reshape(1, -1, 1, 1), np.float64))
+        total = e.node("Add", total, e.constant(bias.reshape(1, -1, 1, 1), kind))
     return e.cast(total, np.float32)
 
 

@@ -12,6 +12,8 @@ from rknnlite_graph.byte_tables import exponentials
 from rknnlite_graph.graph import Activation
 from rknnlite_graph.norms import NormSpec, norm_spec
 
+from rknnlite.errors import ModelInvalid
+
 from ..registry import LoweredNode, lowers
 
 __all__ = ["softmax_of_bytes"]
@@ -64,7 +66,10 @@ def _square(node: LoweredNode, name: str) -> str:
 @lowers("exNorm", "LayerNormalization", precise=True)
 def norm(node: LoweredNode) -> None:
     """Modes layer, rms, l1, l2, pixel over ``axes``; see the CPU reference."""
-    spec = norm_spec(node.view)
+    try:
+        spec = norm_spec(node.view)
+    except ModelInvalid as error:
+        raise node.refuse(str(error)) from None
     shape, x, axes = node.view.tensor(0).shape, node.real(0), list(spec.axes)
     if spec.mode == "layer" and not node.exact and axes == list(range(axes[0], len(shape))):
         node.store(_layer_norm(node, x, axes))

@@ -169,7 +169,7 @@ def test_inexact_sums_of_bytes_are_noticed() -> None:
     from rknnlite_cpu.engines.int8_exactness import exact_in_bytes
 
     assert not exact_in_bytes(_Saturating())  # type: ignore[arg-type]
-    assert OnnxRuntime().form in (Form.EXACT, Form.EXACT_INT8)
+    assert OnnxRuntime().form in (Form.EXACT, Form.EXACT_INT8, Form.EXACT_OWN)
 
 
 # -- what is kept ----------------------------------------------------------------------------------------------
