@@ -152,13 +152,14 @@ def _computed_sum(node: LoweredNode, conv: ConvParams) -> str:
         axes = node.ints(1), node.ints(0 if conv.transposed else 1)
         cut = (node.emit("Slice", data, *ends, axes[0]), node.emit("Slice", weight, *ends, axes[1]))
         sums.append(_convolved(node, conv, cut, np.zeros(1)))
-    return _added(node, sums, bias)
+    return _added(node, sums, bias, _adding(channels * largest + np.abs(bias).max(initial=0), bias))
 
 
 def _convolved(node: LoweredNode, conv: ConvParams, names: tuple[str, str], bias: Array) -> str:
     """A convolution of values with values; transposed ones are written as such, with weights as they are."""
     weights = node.view.tensor(1).shape
-    like = np.broadcast_to(np.float32(0), weights if not conv.transposed or conv.depthwise else (weights[1], weights[0], *weights[2:]))
+    turned = conv.transposed and not conv.depthwise
+    like = np.broadcast_to(np.float32(0), (weights[1], weights[0], *weights[2:]) if turned else weights)
     geometry = Geometry.of(node, conv, like)
     operands = [_cropped(node, names[0], geometry), names[1]]
     if bias.any():
@@ -190,8 +191,12 @@ def _sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> str
     for part in parts:
         cut = node.emit("Slice", data, node.ints(part.start), node.ints(part.stop), node.ints(1))
         sums.append(_conv(node, conv, cut if len(parts) > 1 else data, weight[:, part], None))
-    whole = limit < _LARGEST and not (bias != np.rint(bias)).any()
-    return _added(node, sums, bias, np.int32 if whole else np.float64)
+    return _added(node, sums, bias, _adding(limit, bias))
+
+
+def _adding(limit: float, bias: Array) -> Any:
+    """The type in which sums up to a limit are added exactly."""
+    return np.int32 if limit < _LARGEST and not (bias != np.rint(bias)).any() else np.float64
 
 
 def _added(node: LoweredNode, sums: list[str], bias: Array, kind: Any) -> str:

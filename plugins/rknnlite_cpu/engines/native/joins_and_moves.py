@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -31,8 +32,8 @@ def _whole(view: NodeView, count: int) -> None:
     demand(in_bytes(y), "its result is not of 8 bits")
 
 
-def _join(writer: Writer, view: NodeView) -> None:
-    """Add, Mul and those with Relu; the second operand may be one value per channel."""
+def _join(code: str, rectify: bool, writer: Writer, view: NodeView) -> None:
+    """The second operand may be one value per channel; ``rectify``: nothing below zero is left."""
     _whole(view, 2)
     x, other, y = view.tensor(0), view.tensor(1), view.outputs[0]
     if x.shape != y.shape:
@@ -43,7 +44,7 @@ def _join(writer: Writer, view: NodeView) -> None:
     low, high = (float(limit) for limit in centred_range(y))
     shift = float(y.quant.zero_point) if y.zero_first else 0.0
     op = Op(
-        "ADD" if view.node.op.startswith("Add") else "MULTIPLY",
+        code,
         y=writer.plane(y),
         x=writer.plane(x),
         other=writer.plane(other),
@@ -57,9 +58,7 @@ def _join(writer: Writer, view: NodeView) -> None:
             "high": high + shift,
         },
     )
-    op.flags = (Flag.RECTIFY if view.node.op.endswith("Relu") else 0) | (
-        Flag.ZERO_FIRST if y.zero_first else 0
-    )
+    op.flags = (Flag.RECTIFY if rectify else 0) | (Flag.ZERO_FIRST if y.zero_first else 0)
     writer.ops.append(op)
 
 
@@ -185,7 +184,10 @@ def _identity(writer: Writer, view: NodeView) -> None:
 
 WRITERS: dict[str, Write] = {
     "Identity": _identity,
-    **dict.fromkeys(("Add", "AddRelu", "Mul", "MulRelu"), _join),
+    "Add": partial(_join, "ADD", False),
+    "AddRelu": partial(_join, "ADD", True),
+    "Mul": partial(_join, "MULTIPLY", False),
+    "MulRelu": partial(_join, "MULTIPLY", True),
     "MaxPool": _max_pool,
     "Concat": _concat,
     "Split": _split,
