@@ -30,9 +30,7 @@ def graph_of(case: str, target: str) -> Graph:
 
 
 def convolution(graph: Graph) -> Node:
-    return [
-        node for node in graph.nodes if node.conv is not None and coarse(node.conv.stored_multiplier).any()
-    ][0]
+    return next(n for n in graph.nodes if n.conv is not None and coarse(n.conv.stored_multiplier).any())
 
 
 def changed(graph: Graph, **fields: Any) -> Graph:
