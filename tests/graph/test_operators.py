@@ -12,6 +12,7 @@ import pytest
 from rknnlite_cpu import ops, registry
 from rknnlite_cpu.engines import proof, prover
 from rknnlite_cpu.kernels.functions import FUNCTIONS
+from rknnlite_graph import shape_rules
 from rknnlite_graph.graph import RECURRENT_GATES, Graph, Lut, Node, Stage, Tensor, TensorRole
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import (
@@ -23,11 +24,10 @@ from rknnlite_graph.operators import (
     convolution_types,
     operator_of,
 )
-from rknnlite_graph import shape_rules
 from rknnlite_graph.reading import graph_checks, unverified_facts
 from rknnlite_graph.reading.attributes import LEFT_OUT
-from rknnlite_graph.shape_rules import check_shapes
 from rknnlite_graph.rknn1 import graph as rknn1
+from rknnlite_graph.shape_rules import check_shapes
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.tensor import DType, QuantParams

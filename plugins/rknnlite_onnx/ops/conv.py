@@ -158,7 +158,10 @@ def _computed_sum(node: LoweredNode, conv: ConvParams) -> str:
 def _convolved(node: LoweredNode, conv: ConvParams, names: tuple[str, str], bias: Array) -> str:
     """A convolution of values with values; transposed ones are written as such, with weights as they are."""
     weights = node.view.tensor(1).shape
-    like = np.broadcast_to(np.float32(0), weights if not conv.transposed or conv.depthwise else (weights[1], weights[0], *weights[2:]))
+    like = np.broadcast_to(
+        np.float32(0),
+        weights if not conv.transposed or conv.depthwise else (weights[1], weights[0], *weights[2:]),
+    )
     geometry = Geometry.of(node, conv, like)
     operands = [_cropped(node, names[0], geometry), names[1]]
     if bias.any():

@@ -99,7 +99,9 @@ def _whole_product(node: LoweredNode) -> None:
     names = []
     for i, tensor in enumerate((a, b)):
         assert tensor.quant is not None
-        whole = np.rint(node.view.constant(i) / np.float32(tensor.quant.scale)) if node.view.is_const(i) else None
+        whole = (
+            np.rint(node.view.constant(i) / np.float32(tensor.quant.scale)) if node.view.is_const(i) else None
+        )
         names.append(node.centred(i) if whole is None else node.const(whole))
     if prod(most) * a.shape[1] >= _EXACT:
         names = [e.cast(name, np.float64) for name in names]
