@@ -1,7 +1,8 @@
 """Containers read into graphs: nodes, tensors, decoded parameters of the NPU; one way to see the same network from any file.
 
 * ``graph`` has the data classes, ``node_view`` a node with its tensors, ``operators`` a row of facts per operator.
-* ``read`` reads: ``reading`` from the tables of flatbuffer containers, ``rknn1`` from files of the first toolkit.
+* ``read`` reads: ``reading`` from the tables of flatbuffer containers, ``rknn1`` from files of the first toolkit;
+  ``shape_rules`` with ``product_shapes`` says which shapes go together.
 * What is made of it: ``float_graph`` (a quantised graph in real numbers), ``activation_tables``, ``resize_coordinates``;
   ``lowering`` is the contract of other forms of graphs.
 * What is said of it: ``inspection``, ``known_hardware_issues``, ``coarse_multipliers``.

@@ -13,7 +13,8 @@ from typing import Optional
 from rknnlite.errors import ModelInvalid
 
 from .graph import RECURRENT_GATES, Node, Tensor, TensorRole
-from .operators import Shape, convolution_types, operator_of
+from .operators import Shape, operator_of
+from .product_shapes import attended, gemm, item_product, joint, plain_recurrent, product
 
 __all__ = ["check_shapes"]
 
@@ -38,12 +39,12 @@ def check_shapes(node: Node, operands: Operands, results: Sequence[Tensor]) -> N
     shape = row.shape if row is not None else Shape.OTHER
     if shape in (Shape.UNARY, Shape.SAME) and prod(x.shape) != prod(y.shape):
         raise ModelInvalid(f"node {node.label()} gives shape {list(x.shape)}, the file says {list(y.shape)}")
-    rule = _RULES.get(node.op) or _RULES_OF_SHAPES.get(shape)
+    rule = _convolved if node.conv is not None else _RULES.get(node.op) or _RULES_OF_SHAPES.get(shape)
     try:
         fits = rule is None or rule(node, x, operands, y)
         more = _RULES_OF_RESULTS.get(node.op)
         fits = fits and (more is None or more(node, x, results))
-    except (IndexError, ValueError, ZeroDivisionError, TypeError):
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         fits = False
     if not fits:
         shapes = [list(tensor.shape) for tensor in operands if tensor is not None]
@@ -125,40 +126,8 @@ def _recurrent(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     return x.shape[-1] == params.w.shape[-1] and steps * batch * width == prod(y.shape)
 
 
-def _joint(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that shapes have together, as numpy broadcasts them; raises ValueError when they have none."""
-    rank = max(map(len, shapes))
-    sizes = list(zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes)))
-    if any(len(set(at) - {1}) > 1 for at in sizes):
-        raise ValueError("they do not go together")
-    return tuple(next((n for n in at if n != 1), 1) for at in sizes)
-
-
-def _multiplied(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    """The shape of ``numpy.matmul``; raises ValueError or IndexError when there is no product."""
-    a, b = (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
-    if a[-1] != b[-2]:
-        raise ValueError("the inner sizes differ")
-    return (*_joint(a[:-2], b[:-2], ()), a[-2], b[-1])
-
-
-def _product(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    b = operands[1]
-    return b is not None and prod(_multiplied(x.shape, b.shape)) == prod(y.shape)
-
-
-def _gemm(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    b, c = operands[1], operands[2] if len(operands) > 2 else None
-    if b is None:
-        return False
-    left = x.shape[::-1] if node.attrs.get("transA") else x.shape
-    right = b.shape[::-1] if node.attrs.get("transB") else b.shape
-    found = _multiplied(left, right)
-    return prod(found if c is None else _joint(found, c.shape)) == prod(y.shape)
-
-
 def _together(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    return prod(_joint(*(tensor.shape for tensor in operands if tensor is not None))) == prod(y.shape)
+    return prod(joint(*(tensor.shape for tensor in operands if tensor is not None))) == prod(y.shape)
 
 
 def _chosen(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
@@ -199,10 +168,20 @@ def _convolved(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     if conv is None:
         return True  # nobody has decoded it, which is told elsewhere
     channels, inputs = conv.weight_shape[0], conv.weight_shape[0 if conv.depthwise else 1]
-    if len(x.shape) != 4 or len(y.shape) != 4 or x.shape[1] != inputs or y.shape[:2] != (x.shape[0], channels):
+    if (
+        len(x.shape) != 4
+        or len(y.shape) != 4
+        or x.shape[1] != inputs
+        or y.shape[:2] != (x.shape[0], channels)
+    ):
+        return False
+    given = [part for part in (conv.bias, conv.multiplier, conv.zero_point) if part is not None]
+    if any(len(part) != channels for part in given):
+        return False
+    if conv.slope is not None and conv.slope.shape not in ((channels,), y.shape[1:]):
         return False
     more = operands[1] if len(operands) > 1 and not conv.computed else None
-    return more is None or _joint(more.shape, y.shape) == y.shape
+    return more is None or joint(more.shape, y.shape) == y.shape
 
 
 def _per_channel(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
@@ -216,7 +195,7 @@ def _sloped(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
         return False
     if len(slope.shape) < len(x.shape) and prod(slope.shape) == x.shape[1]:
         return prod(x.shape) == prod(y.shape)
-    return prod(_joint(x.shape, slope.shape)) == prod(y.shape)
+    return prod(joint(x.shape, slope.shape)) == prod(y.shape)
 
 
 def _normalised(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
@@ -225,8 +204,27 @@ def _normalised(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     inside = {int(axis) % len(x.shape) for axis in axes if -len(x.shape) <= int(axis) < len(x.shape)}
     along = prod(n for axis, n in enumerate(x.shape) if axis in inside)
     more = [tensor.shape for tensor in operands[1:3] if tensor is not None]
-    fits = all(prod(shape) == along or _joint(shape, x.shape) == x.shape for shape in more)
+    fits = all(prod(shape) == along or joint(shape, x.shape) == x.shape for shape in more)
     return len(inside) == len(set(axes)) and fits and prod(x.shape) == prod(y.shape)
+
+
+def _normalised_along(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    axes, rank = node.attrs.get("axes") or (0, 2, 3), len(x.shape)
+    inside = {axis % rank for axis in axes if -rank <= axis < rank}
+    return len(inside) == len(axes) and prod(x.shape) == prod(y.shape)
+
+
+def _scattered(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    """Elements or cells of a copy are replaced: as many updates as there are places."""
+    index, updates = operands[1:3]
+    if index is None or updates is None or prod(x.shape) != prod(y.shape):
+        return False
+    if node.op == "ScatterND":
+        depth = index.shape[-1]
+        return depth <= len(x.shape) and updates.shape == (*index.shape[:-1], *x.shape[depth:])
+    axis = node.attrs.get("axis", 0) % len(x.shape)
+    fits = len(index.shape) == len(x.shape) and updates.shape == index.shape
+    return fits and all(axis == i or n <= m for i, (n, m) in enumerate(zip(index.shape, x.shape)))
 
 
 def _grouped(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
@@ -236,33 +234,8 @@ def _grouped(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     return len(x.shape) > 1 and whole and prod(x.shape) == prod(y.shape)
 
 
-def _item_product(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    """A [B, K, 1, M] and B [B, K, 1, N] give [B, M, 1, N], which a third operand may spread."""
-    b, c = operands[1], operands[2] if len(operands) > 2 else None
-    if b is None or len(x.shape) != 4 or len(b.shape) != 4 or x.shape[1] != b.shape[1]:
-        return False
-    found = (*_joint(x.shape[:1], b.shape[:1]), x.shape[3], 1, b.shape[3])
-    return prod(found if c is None else _joint(found, c.shape)) == prod(y.shape) and min(x.shape[2], b.shape[2]) > 0
-
-
-def _attended(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    """q, k, v [heads, d, 1, tokens] and a mask [.., tokens of k, 1, tokens of q] -> [heads, d of v, 1, tokens of q]."""
-    k, v = operands[1:3]
-    mask = operands[3] if len(operands) > 3 else None
-    if k is None or v is None or any(len(tensor.shape) != 4 for tensor in (x, k, v)) or x.shape[1] != k.shape[1]:
-        return False
-    heads = _joint(x.shape[:1], k.shape[:1])
-    scores: tuple[int, ...] = (*heads, x.shape[3], k.shape[3])
-    if mask is not None:
-        if len(mask.shape) != 4 or mask.shape[2] < 1:
-            return False
-        scores = _joint(scores, (mask.shape[0], mask.shape[3], mask.shape[1]))
-    fits = scores[2] == v.shape[3] and len(scores) == 3
-    return fits and prod((*_joint(scores[:1], v.shape[:1]), v.shape[1], scores[1])) == prod(y.shape)
-
-
 def _stretched(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    return _joint(x.shape, y.shape) == y.shape
+    return joint(x.shape, y.shape) == y.shape
 
 
 def _largest(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
@@ -288,11 +261,6 @@ def _boxes(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
         return False
     whole = items is None or prod(items.shape) >= boxes.shape[0]
     return whole and boxes.shape[1] == width and y.shape[:2] == (boxes.shape[0], x.shape[1])
-
-
-def _halved(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    changed = [i for i, (before, after) in enumerate(zip(x.shape, y.shape)) if before != after]
-    return len(x.shape) == len(y.shape) and len(changed) == 1 and x.shape[changed[0]] == 2 * y.shape[changed[0]]
 
 
 def _unpooled(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
@@ -332,19 +300,9 @@ def _turned(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
 
 def _along_axis(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     axis = node.attrs.get("axis", -1)
-    return prod(x.shape) == prod(y.shape) and (not isinstance(axis, int) or -len(x.shape) <= axis < len(x.shape))
-
-
-def _plain_recurrent(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    """x [T, B, I], w [D, H, I], r [D, H, H] -> [T, D, B, H]."""
-    w, r = operands[1:3]
-    if w is None or r is None or any(len(tensor.shape) != 3 for tensor in (x, w, r)):
-        return False
-    directions, hidden, inputs = w.shape
-    b, h0 = (operands[i] if len(operands) > i else None for i in (3, 5))
-    fits = (b is None or b.shape == (directions, 2 * hidden)) and r.shape == (directions, hidden, hidden)
-    fits = fits and (h0 is None or h0.shape == (directions, x.shape[1], hidden))
-    return fits and inputs == x.shape[2] and prod((*x.shape[:2], directions, hidden)) == prod(y.shape)
+    return prod(x.shape) == prod(y.shape) and (
+        not isinstance(axis, int) or -len(x.shape) <= axis < len(x.shape)
+    )
 
 
 Rule = Callable[[Node, Tensor, Operands, Tensor], bool]
@@ -361,15 +319,14 @@ _RULES: dict[str, Rule] = {
     "Concat": _joined,
     "DepthToSpace": _deep_to_wide,
     "SpaceToDepth": _wide_to_deep,
-    "MatMul": _product,
-    "Gemm": _gemm,
+    "MatMul": product,
+    "Gemm": gemm,
     "Where": _chosen,
     "GatherND": _gathered_cells,
     "GatherElements": _gathered_elements,
     "Gather": _gathered,
     "GridSample": _sampled,
     "exConvTransposePad": _spread,
-    **dict.fromkeys(convolution_types(), _convolved),
     **dict.fromkeys(("BatchNormalization", "BatchNormalizationRelu"), _per_channel),
     **dict.fromkeys(("exNorm", "LayerNormalization"), _normalised),
     **dict.fromkeys(("exSoftmax13", "Softmax", "LogSoftmax", "Hardmax"), _along_axis),
@@ -377,15 +334,16 @@ _RULES: dict[str, Rule] = {
     "Expand": _stretched,
     "PRelu": _sloped,
     "GroupNormalization": _grouped,
-    "exMatMul": _item_product,
-    "exSDPAttention": _attended,
+    "MeanVarianceNormalization": _normalised_along,
+    **dict.fromkeys(("ScatterND", "ScatterElements", "Scatter"), _scattered),
+    "exMatMul": item_product,
+    "exSDPAttention": attended,
     "TopK": _largest,
     "OneHot": _one_hot,
-    "exGlu": _halved,
     "MaxUnpool": _unpooled,
     "Det": _determined,
     "Transpose": _turned,
-    "RNN": _plain_recurrent,
+    "RNN": plain_recurrent,
 }
 """Those of single operators."""
 _RULES_OF_RESULTS: dict[str, Callable[[Node, Tensor, Sequence[Tensor]], bool]] = {

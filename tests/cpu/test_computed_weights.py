@@ -30,20 +30,30 @@ FORMS = {
 
 def size(data: Shape, weights: Shape, how: dict[str, Any], bottom: int = 0) -> Shape:
     """The shape of the result, with as much padding behind as before."""
-    strides, dilations, pads = (how.get(k, d) for k, d in (("strides", (1, 1)), ("dilations", (1, 1)), ("pads", (0, 0))))
+    strides, dilations, pads = (
+        how.get(k, d) for k, d in (("strides", (1, 1)), ("dilations", (1, 1)), ("pads", (0, 0)))
+    )
     if how.get("transposed"):
         return (data[0], weights[1], *((data[2 + i] - 1) * strides[i] + weights[2 + i] for i in range(2)))
     reach = [(weights[2 + i] - 1) * dilations[i] + 1 for i in range(2)]
-    return (data[0], weights[0], *((data[2 + i] + 2 * pads[i] - reach[i]) // strides[i] + 1 for i in range(2)))
+    return (
+        data[0],
+        weights[0],
+        *((data[2 + i] + 2 * pads[i] - reach[i]) // strides[i] + 1 for i in range(2)),
+    )
 
 
 def expected(x: np.ndarray, w: np.ndarray, how: dict[str, Any], shape: Shape) -> np.ndarray:
     """The sum as it is written down."""
-    (sy, sx), (dy, dx), (top, left) = (how.get(k, d) for k, d in (("strides", (1, 1)), ("dilations", (1, 1)), ("pads", (0, 0))))
+    (sy, sx), (dy, dx), (top, left) = (
+        how.get(k, d) for k, d in (("strides", (1, 1)), ("dilations", (1, 1)), ("pads", (0, 0)))
+    )
     out = np.zeros(shape)
     if how.get("transposed"):
         for i, j in np.ndindex(*x.shape[2:]):
-            out[:, :, i * sy : i * sy + w.shape[2], j * sx : j * sx + w.shape[3]] += np.einsum("nc,cohw->nohw", x[:, :, i, j], w)
+            out[:, :, i * sy : i * sy + w.shape[2], j * sx : j * sx + w.shape[3]] += np.einsum(
+                "nc,cohw->nohw", x[:, :, i, j], w
+            )
         return out
     padded = np.pad(x, ((0, 0), (0, 0), (top, 9), (left, 9)))
     for i, j in np.ndindex(*shape[2:]):
@@ -53,12 +63,17 @@ def expected(x: np.ndarray, w: np.ndarray, how: dict[str, Any], shape: Shape) ->
     return out
 
 
-def convolution(name: str, quantised: bool, bias: bool = False, op: str = "Conv") -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
+def convolution(
+    name: str, quantised: bool, bias: bool = False, op: str = "Conv"
+) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """A plan, its operands (centred integers or reals), and its sums."""
     data, weights, how = FORMS[name]
     shape = size(data, weights, how)
     kind = DType.INT8 if quantised else DType.FLOAT32
-    operands = [tensor("x", data, kind, X if quantised else None), tensor("w", weights, kind, W if quantised else None)]
+    operands = [
+        tensor("x", data, kind, X if quantised else None),
+        tensor("w", weights, kind, W if quantised else None),
+    ]
     rows = (weights[1], weights[0]) if how.get("transposed") else weights[:2]
     conv = ConvParams(
         lambda: np.zeros(()), (*rows, *weights[2:]), quantised, how.get("depthwise", False), how.get("transposed", False),
@@ -68,7 +83,13 @@ def convolution(name: str, quantised: bool, bias: bool = False, op: str = "Conv"
         conv.bias = rng.integers(-900, 900, shape[1]).astype(np.float64)
     if quantised:
         conv.zero_point, conv.multiplier = np.full(shape[1], 9, np.float32), np.ones(shape[1])
-    plan = one_node(op, operands, [tensor("y", shape, kind, Y if quantised else None)], conv=conv, stage=Stage(scale=0.0004))
+    plan = one_node(
+        op,
+        operands,
+        [tensor("y", shape, kind, Y if quantised else None)],
+        conv=conv,
+        stage=Stage(scale=0.0004),
+    )
     if quantised:
         x, w = (rng.integers(-128, 128, s) - q.zero_point for s, q in ((data, X), (weights, W)))
     else:
@@ -82,7 +103,9 @@ def convolution(name: str, quantised: bool, bias: bool = False, op: str = "Conv"
 def test_integers(name: str, bias: bool) -> None:
     plan, x, w, sums = convolution(name, True, bias)
     found = plan.run(dict(zip(plan.graph.inputs, (x, w))))[plan.graph.outputs[0]]
-    wanted = np.clip(np.rint(sums.astype(np.float32) * np.float32(0.0004)), -128 - Y.zero_point, 127 - Y.zero_point)
+    wanted = np.clip(
+        np.rint(sums.astype(np.float32) * np.float32(0.0004)), -128 - Y.zero_point, 127 - Y.zero_point
+    )
     assert np.array_equal(found, wanted)
 
 
@@ -98,7 +121,11 @@ def test_the_graph_of_reals_has_the_same_network(name: str) -> None:
     graph = convolution(name, True, True)[0].graph
     graph.nodes[0].stage.scale = X.scale * W.scale / Y.scale
     real = float_graph(graph).nodes[0].conv
-    assert real.computed and not real.quantised and np.allclose(real.bias, graph.nodes[0].conv.bias * (0.03 * 0.02))
+    assert (
+        real.computed
+        and not real.quantised
+        and np.allclose(real.bias, graph.nodes[0].conv.bias * (0.03 * 0.02))
+    )
 
 
 @pytest.mark.parametrize("op", ["Conv", "ConvRelu"])
@@ -134,9 +161,14 @@ def test_a_picture_over_itself() -> None:
     assert np.allclose(run(plan, value)[0][..., 0, 0], np.einsum("nchw,ochw->no", value, value), atol=1e-4)
 
 
-@pytest.mark.parametrize(("weights", "shape"), [((5, 4, 3, 2), (2, 5, 7, 7)), ((4, 6, 3, 2), (2, 5, 7, 7)), ((5, 6, 3, 2), (2, 4, 7, 7))])
+@pytest.mark.parametrize(
+    ("weights", "shape"),
+    [((5, 4, 3, 2), (2, 5, 7, 7)), ((4, 6, 3, 2), (2, 5, 7, 7)), ((5, 6, 3, 2), (2, 4, 7, 7))],
+)
 def test_weights_that_do_not_fit(weights: Shape, shape: Shape) -> None:
-    conv = ConvParams(lambda: np.zeros(()), (5, 6, 3, 2), False, False, False, (1, 1), (1, 1), (0, 0), computed=True)
+    conv = ConvParams(
+        lambda: np.zeros(()), (5, 6, 3, 2), False, False, False, (1, 1), (1, 1), (0, 0), computed=True
+    )
     operands = [tensor("x", (2, 6, 9, 8)), tensor("w", weights)]
     with pytest.raises(ModelInvalid, match="the_conv"):
         one_node("Conv", operands, [tensor("y", shape)], conv=conv, stage=Stage())
@@ -157,7 +189,9 @@ def product(first: bool, depth: int, third: str = "") -> tuple[Any, np.ndarray, 
     extra = [constant(np.full((1, 1, 1, 1), 0.25, np.float32))] if third else []
     y = QuantParams(0.005 * depth, 4)
     operands = [fixed, x] if first else [x, fixed]
-    plan = one_node("exMatMul", [*operands, *extra], [tensor("y", shape, DType.INT8, y)], {"c_type": third or "mul"})
+    plan = one_node(
+        "exMatMul", [*operands, *extra], [tensor("y", shape, DType.INT8, y)], {"c_type": third or "mul"}
+    )
     wanted = np.einsum("bkxm,bkxn->bmxn", a, b) * (X.scale * W.scale / y.scale)
     wanted = wanted * 0.25 if third == "mul" else wanted + 0.25 / y.scale if third else wanted
     return plan, live.astype(np.float32), np.clip(np.rint(wanted), -132, 123)

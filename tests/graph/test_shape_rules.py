@@ -68,7 +68,9 @@ def opens_and_fails(graph: Graph) -> str:
     try:
         plan = ExecutionPlan(graph, "damaged.rknn")
     except RknnError as error:
-        known = isinstance(error, ModelUnsupported) or graph.nodes[0].name in str(error)  # a file that lacks weights
+        known = isinstance(error, ModelUnsupported) or graph.nodes[0].name in str(
+            error
+        )  # a file that lacks weights
         assert known and "damaged.rknn" in str(error), error
         return ""
     used = [graph.tensors[i] for i in (*graph.inputs, *graph.outputs)]
@@ -100,7 +102,9 @@ def test_damaged_nodes(part: int) -> None:
         for _ in range(examples(6) if nodes else 0):
             assert graph is not None
             node = nodes[rng.integers(len(nodes))]
-            if node.op.startswith("cst") or all(graph.tensors[i].role is TensorRole.CONST for i in node.inputs):
+            if node.op.startswith("cst") or all(
+                graph.tensors[i].role is TensorRole.CONST for i in node.inputs
+            ):
                 continue
             tried += 1
             text = opens_and_fails(damaged(graph, node, rng))
@@ -151,7 +155,9 @@ CLASHES: list[tuple[str, list[tuple[int, ...]], tuple[int, ...], dict[str, Any]]
 
 
 @pytest.mark.parametrize(("op", "operands", "result", "attrs"), CLASHES)
-def test_clashes(op: str, operands: list[tuple[int, ...]], result: tuple[int, ...], attrs: dict[str, Any]) -> None:
+def test_clashes(
+    op: str, operands: list[tuple[int, ...]], result: tuple[int, ...], attrs: dict[str, Any]
+) -> None:
     given = [tensor(f"x{i}", shape) for i, shape in enumerate(operands)]
     with pytest.raises(ModelInvalid, match=f"the_{op.lower()}"):
         one_node(op, given, [tensor("y", result)], attrs)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
+
+import onnxruntime
 
 import rknnlite
 from rknnlite.formats import ModelFile
@@ -39,7 +41,9 @@ def test_an_engine_has_all_of_it(case: str, target: str) -> None:
             found[engine] = context.infer(arrays(archive_of(case), "in"))
             if engine == "onnxruntime":
                 plan = context._shapes.current.plan  # type: ignore[attr-defined]
-                left = [step.node for step in plan._accelerated() if step.node.conv or step.node.op == "exMatMul"]
+                left = [
+                    step.node for step in plan._accelerated() if step.node.conv or step.node.op == "exMatMul"
+                ]
                 assert not left
     for mine, other in zip(found["numpy"], found["onnxruntime"]):
         if target.endswith(".i8") and not case.startswith("attention"):

@@ -52,7 +52,11 @@ def _items(n: Net, c: Chance) -> str:
 
 def _rows(n: Net, c: Chance) -> str:
     """Numbers for each item of a batch and each channel, which are added, taken away, multiplied with or divided by."""
-    shape = (c.whole(2, 5), c.pick(3, 8, 20, 33), *([c.side(3, 9)] if c.odds(0.5) else [c.side(3, 9), c.side(3, 9)]))
+    shape = (
+        c.whole(2, 5),
+        c.pick(3, 8, 20, 33),
+        *([c.side(3, 9)] if c.odds(0.5) else [c.side(3, 9), c.side(3, 9)]),
+    )
     y = n.op("Relu", n.x(*shape))
     rows = n.const(n.rng.uniform(0.4, 1.6, (*shape[:2], *[1] * (len(shape) - 2))))
     return n.op(c.pick("Add", "Sub", "Mul", "Div"), y, rows)

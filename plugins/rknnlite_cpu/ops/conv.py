@@ -67,9 +67,15 @@ def build(view: NodeView) -> Kernel:
 
 def _with_computed_weights(view: NodeView, fused: FusedOp, conv: ConvParams, params: Stage) -> Kernel:
     """The weights are the second operand; how to add exactly is chosen anew for each of them."""
-    (x, w), y, (channels, inputs, kh, kw) = (view.tensor(i) for i in range(2)), view.outputs[0], conv.weight_shape
+    (x, w), y, (channels, inputs, kh, kw) = (
+        (view.tensor(i) for i in range(2)),
+        view.outputs[0],
+        conv.weight_shape,
+    )
     swapped = conv.transposed and not conv.depthwise
-    if (w.shape != ((inputs, channels) if swapped else (channels, inputs)) + (kh, kw)) or y.shape[1] != channels:
+    if (w.shape != ((inputs, channels) if swapped else (channels, inputs)) + (kh, kw)) or y.shape[
+        1
+    ] != channels:
         raise view.fail(f"weights {w.name} {list(w.shape)} for {channels} results of {inputs} channels each")
     if conv.quantised and None in (x.quant, w.quant, y.quant):
         raise view.fail("quantised weights on values that are not quantised")
@@ -78,7 +84,9 @@ def _with_computed_weights(view: NodeView, fused: FusedOp, conv: ConvParams, par
     bounds = tuple(float(v) for v in centred_range(x)) if conv.quantised else (0.0, 0.0)
     bias = np.zeros(channels, np.float64) if conv.bias is None else conv.bias.astype(np.float64)
     shape, spec = y.shape, _spec(view, conv)
-    finish = finisher(output_stage(view, fused, conv, params), bias_column(bias), (*shape[:2], prod(shape[2:])))
+    finish = finisher(
+        output_stage(view, fused, conv, params), bias_column(bias), (*shape[:2], prod(shape[2:]))
+    )
 
     def kernel(values: list[Array]) -> list[Array]:
         weight = values[-1]  # the same tensor twice comes once

@@ -25,20 +25,33 @@ def _checked(view: NodeView, index: Array, size: int) -> Array:
     return whole.astype(np.intp, copy=False)
 
 
-@real_op("Gather")
+def _check_stored(view: NodeView) -> None:
+    """Places that the file holds lie inside: looked at once, when the node is prepared."""
+    if not view.is_const(1):
+        return
+    index, shape = view.constant(1), view.tensor(0).shape
+    if view.node.op in ("GatherND", "ScatterND"):
+        first = int(view.parameters.get("batch_dims", 0))
+        for i in range(index.shape[-1]):
+            _checked(view, index[..., i], shape[first + i])
+    else:
+        _checked(view, index, shape[int(view.parameters["axis"])])
+
+
+@real_op("Gather", check=_check_stored)
 def gather(view: NodeView, x: Array, index: Array) -> Array:
     axis = int(view.parameters["axis"])
     return np.take(x, _checked(view, index, x.shape[axis]), axis=axis).reshape(view.outputs[0].shape)
 
 
-@real_op("GatherElements")
+@real_op("GatherElements", check=_check_stored)
 def gather_elements(view: NodeView, x: Array, index: Array) -> Array:
     axis = int(view.parameters["axis"])
     whole = _checked(view, index, x.shape[axis])
     return np.take_along_axis(x, np.where(whole < 0, whole + x.shape[axis], whole), axis=axis)
 
 
-@real_op("GatherND")
+@real_op("GatherND", check=_check_stored)
 def gather_nd(view: NodeView, x: Array, index: Array) -> Array:
     batch = int(view.parameters["batch_dims"])
     whole = index.astype(np.int64)
@@ -68,14 +81,14 @@ def _scatter(view: NodeView, x: Array, places: tuple[Array, ...], updates: Array
     return out
 
 
-@real_op("ScatterND")
+@real_op("ScatterND", check=_check_stored)
 def scatter_nd(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
     whole = index.astype(np.int64)
     places = tuple(_checked(view, whole[..., i], x.shape[i]) for i in range(whole.shape[-1]))
     return _scatter(view, x, places, updates)
 
 
-@real_op("ScatterElements", "Scatter")
+@real_op("ScatterElements", "Scatter", check=_check_stored)
 def scatter_elements(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
     axis = int(view.parameters["axis"]) % x.ndim
     places: list[Array] = list(np.indices(index.shape, sparse=True))

@@ -16,15 +16,20 @@ from ..values import Array, Kernel, centred_range
 __all__: list[str] = []
 
 
+def _halved_axis(view: NodeView) -> int:
+    """The axis that shrinks to a half."""
+    source, target = view.tensor(0).shape, view.outputs[0].shape
+    shrunk = [i for i, (before, after) in enumerate(zip(source, target)) if before != after]
+    if len(shrunk) != 1 or source[shrunk[0]] != 2 * target[shrunk[0]] or len(source) != len(target):
+        raise view.fail(f"{list(target)} is no half of {list(source)}")
+    return shrunk[0]
+
+
 @op("exGlu")
 def gated(view: NodeView) -> Kernel:
     """One half times the sigmoid of the other; the axis is the one that shrinks."""
     check_operands(view, 1)
-    source, target = view.tensor(0), view.outputs[0].shape
-    shrunk = [i for i, (before, after) in enumerate(zip(source.shape, target)) if before != after]
-    axis = shrunk[0] if len(shrunk) == 1 and len(source.shape) == len(target) else None
-    if axis is None or source.shape[axis] != 2 * target[axis]:
-        raise view.fail(f"{list(target)} is no half of {list(source.shape)}")
+    axis, source = _halved_axis(view), view.tensor(0)
     if not is_small(source) or source.quant is None:
         return real_kernel(view, lambda _, x: np.multiply(*_value_and_gate(x, axis, sigmoid)))
     table, low, scale = gate(source), centred_range(source)[0], np.float32(source.quant.scale)
@@ -78,19 +83,35 @@ def center_crop_pad(view: NodeView) -> object:
     return run
 
 
-@real_op("Col2Im")
-def col2im(view: NodeView, x: Array, image: Array, block: Array) -> Array:
-    """Patches, one per column, added up where they overlap."""
+def _patches(view: NodeView, image: Array, block: Array) -> tuple[int, int]:
+    """Rows and columns of patches; refused where the operand has others."""
     (height, width), (tall, wide) = (int(v) for v in image), (int(v) for v in block)
     (sy, sx), (dy, dx) = view.attrs.get("strides", [1, 1]), view.attrs.get("dilations", [1, 1])
     top, left, bottom, right = view.attrs.get("pads", [0, 0, 0, 0])
+    source, target = view.tensor(0).shape, view.outputs[0].shape
     rows = (height + top + bottom - dy * (tall - 1) - 1) // sy + 1
     columns = (width + left + right - dx * (wide - 1) - 1) // sx + 1
-    n, channels = view.outputs[0].shape[:2]
-    if x.shape != (n, channels * tall * wide, rows * columns):
+    patches = (target[0], target[1] * tall * wide, rows * columns)
+    if min(sy, sx, dy, dx) < 1 or source != patches or target[2:] != (height, width):
         raise view.fail(
-            f"{list(x.shape)} are no patches of {tall} x {wide} in a picture of {height} x {width}"
+            f"{list(source)} are no patches of {tall} x {wide} in a picture of {height} x {width}"
         )
+    return rows, columns
+
+
+def _check_patches(view: NodeView) -> None:
+    if view.is_const(1) and view.is_const(2):
+        _patches(view, view.constant(1), view.constant(2))
+
+
+@real_op("Col2Im", check=_check_patches)
+def col2im(view: NodeView, x: Array, image: Array, block: Array) -> Array:
+    """Patches, one per column, added up where they overlap."""
+    rows, columns = _patches(view, image, block)
+    (height, width), (tall, wide) = (int(v) for v in image), (int(v) for v in block)
+    (sy, sx), (dy, dx) = view.attrs.get("strides", [1, 1]), view.attrs.get("dilations", [1, 1])
+    top, left, bottom, right = view.attrs.get("pads", [0, 0, 0, 0])
+    n, channels = view.outputs[0].shape[:2]
     patches = x.reshape(n, channels, tall, wide, rows, columns)
     out = np.zeros((n, channels, height + top + bottom, width + left + right), np.float32)
     for i, j in np.ndindex(tall, wide):
@@ -102,13 +123,42 @@ def col2im(view: NodeView, x: Array, image: Array, block: Array) -> Array:
     return out[:, :, top : top + height, left : left + width]
 
 
-@real_op("Compress")
+def _check_kept(view: NodeView) -> None:
+    """As many elements are kept as the result has, where the file says which."""
+    if view.is_const(1):
+        axis = view.attrs.get("axis")
+        like = np.broadcast_to(np.float32(0), view.tensor(0).shape)
+        kept = np.count_nonzero(view.constant(1))
+        found = kept if axis is None else like.size // max(like.shape[int(axis)], 1) * kept
+        most = like.size if axis is None else like.shape[int(axis)]
+        if view.constant(1).size > most or found != math.prod(view.outputs[0].shape):
+            raise view.fail(f"{kept} of {most} elements kept do not give {list(view.outputs[0].shape)}")
+
+
+@real_op("Compress", check=_check_kept)
 def compress(view: NodeView, x: Array, condition: Array) -> Array:
     axis = view.attrs.get("axis")
     return np.compress(condition.reshape(-1) != 0, x, axis=None if axis is None else int(axis))
 
 
-@real_op("DFT")
+def _check_numbers(view: NodeView) -> None:
+    """A result of two reals for each point; their number along the axis may be an operand."""
+    shape, target = view.tensor(0).shape, view.outputs[0].shape
+    axis = int(view.parameters["axis"])
+    axis = axis % len(shape) if axis < 0 else axis
+    if not 0 <= axis < len(shape) - 1:
+        raise view.fail(f"axis {axis} of {list(shape)}")
+    count = shape[axis]
+    if view.has(1):
+        if not view.is_const(1):
+            return
+        count = int(view.constant(1).reshape(-1)[0])
+    count = count // 2 + 1 if view.parameters["onesided"] else count
+    if math.prod((*shape[:axis], count, *shape[axis + 1 : -1], 2)) != math.prod(target):
+        raise view.fail(f"{count} points of {list(shape)} along axis {axis} do not give {list(target)}")
+
+
+@real_op("DFT", check=_check_numbers)
 def dft(view: NodeView, x: Array, length: Array | None = None) -> Array:
     """Real or complex (the last dimension has 1 or 2 elements), forward or inverse, whole or half."""
     axis = int(view.parameters["axis"])

@@ -43,7 +43,9 @@ def read_product(
         steps = attention_steps(family, program, node.index, operands, output)
         if output.dtype is DType.INT8 and not steps:
             node.doubts.append("its registers do not tell the steps of its scores; they are not rounded")
-    elif len(operands) > 1 and operands[0].role is TensorRole.CONST and len(operands[0].native_shape) % 6 == 0:
+    elif (
+        len(operands) > 1 and operands[0].role is TensorRole.CONST and len(operands[0].native_shape) % 6 == 0
+    ):
         steps = {}
         made = _item_weights(node, operands, len(tensors), storage.of(operands[0].index))
         if made.dtype is DType.INT8 and operands[1].quant is not None and output.quant is not None:
@@ -92,6 +94,8 @@ def _item_weights(node: Node, operands: list[Tensor], index: int, data: memoryvi
 def _unpacked(flat: NDArray[Any], stored: Tensor, items: int) -> NDArray[Any]:
     """[items, K, 1, M]."""
     shape, name = stored.shape, stored.name
-    parts = [weights.unpack_blocks(part, stored.native_shape, shape, name) for part in flat.reshape(items, -1)]
+    parts = [
+        weights.unpack_blocks(part, stored.native_shape, shape, name) for part in flat.reshape(items, -1)
+    ]
     found: NDArray[Any] = np.stack(parts)[..., 0].transpose(0, 2, 3, 1)
     return np.ascontiguousarray(found)
