@@ -3,6 +3,7 @@
 * ``graph`` has the data classes, ``node_view`` a node with its tensors, ``operators`` a row of facts per operator.
 * ``read`` reads: ``reading`` from the tables of flatbuffer containers, ``rknn1`` from files of the first toolkit.
 * What is made of it: ``float_graph`` (a quantised graph in real numbers), ``activation_tables``, ``resize_coordinates``;
+  ``unary_functions`` and ``byte_tables`` (functions of one operand, in floats and as tables), ``norms``;
   ``lowering`` is the contract of other forms of graphs.
 * What is said of it: ``inspection``, ``known_hardware_issues``.
 """

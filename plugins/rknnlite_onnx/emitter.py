@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-
 from rknnlite_graph.lowering import NotLowered
 
 from rknnlite.errors import visible
@@ -162,7 +161,12 @@ class Emitter:
         used = {each for node in self._nodes for each in node.input}
         stored = [tensor for key, tensor in self._constants.items() if key in used]
         graph = helper.make_graph(
-            self._nodes, visible(name), list(inputs), list(outputs), stored, value_info=[*infos, *self._described]
+            self._nodes,
+            visible(name),
+            list(inputs),
+            list(outputs),
+            stored,
+            value_info=[*infos, *self._described],
         )
         opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in sorted(self.domains))]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rknnlite")

@@ -6,9 +6,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from rknnlite_graph.unary_functions import hard_sigmoid
 from rknnlite_graph.activation_tables import elu_alpha, hard_sigmoid_line
 from rknnlite_graph.operators import TABLE_FUNCTIONS
+from rknnlite_graph.unary_functions import hard_sigmoid
 
 import rknnlite
 from rknnlite.tensor import DType

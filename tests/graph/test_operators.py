@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from rknnlite_cpu import ops, registry
 from rknnlite_cpu.engines import proof, prover
-from rknnlite_graph.unary_functions import FUNCTIONS
 from rknnlite_graph.graph import RECURRENT_GATES, Graph, Lut, Node, Stage, Tensor, TensorRole
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import (
@@ -27,6 +26,7 @@ from rknnlite_graph.reading import graph_checks, unverified_facts
 from rknnlite_graph.reading.attributes import LEFT_OUT
 from rknnlite_graph.reading.graph_checks import check_shapes
 from rknnlite_graph.rknn1 import graph as rknn1
+from rknnlite_graph.unary_functions import FUNCTIONS
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.tensor import DType, QuantParams

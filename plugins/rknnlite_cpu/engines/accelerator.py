@@ -144,7 +144,13 @@ class Accelerator:
             return self
         taken = {*self._taken, op_type}
         return Accelerator(
-            self.engine, self._graph, self._label, taken, self._store.beside(sorted(taken)), self.check, self.precise
+            self.engine,
+            self._graph,
+            self._label,
+            taken,
+            self._store.beside(sorted(taken)),
+            self.check,
+            self.precise,
         )
 
     def islands(self, kernels: Kernels) -> list[Island]:

@@ -7,9 +7,8 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_llm.container.families import Norm
-
 from rknnlite_graph.unary_functions import gelu
+from rknnlite_llm.container.families import Norm
 
 __all__ = ["ACTIVATIONS", "Normed", "capped", "layer_normed", "make_norm", "rms_normed", "softmax"]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from rknnlite_graph.byte_tables import exponentials, is_small
 from rknnlite_graph.node_view import NodeView
 
 from ..kernels.parallel import matmul
@@ -35,7 +34,7 @@ def _step(view: NodeView, position: int) -> float:
 @op("MatMul", "Gemm")
 def plain_product(view: NodeView) -> Kernel:
     check_operands(view, 2)
-    if not (is_small(view.tensor(0)) and is_small(view.tensor(1))):
+    if not (view.tensor(0).in_eight_bits and view.tensor(1).in_eight_bits):
         return real_kernel(view, partial(_plain_product, times=matmul))
     step = np.float32(_step(view, 0) * _step(view, 1))
     return centred_kernel(view, partial(_plain_product, times=lambda a, b: _exactly(a, b) * step), 2)
@@ -71,7 +70,7 @@ def symmetric_step(view: NodeView) -> np.float32 | None:
 def ex_matmul(view: NodeView) -> Kernel:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
     check_operands(view, 2, 4)
-    if not (is_small(view.tensor(0)) and is_small(view.tensor(1))):
+    if not (view.tensor(0).in_eight_bits and view.tensor(1).in_eight_bits):
         return real_kernel(view, _ex_matmul)
     step_a, step_b, again = _step(view, 0), _step(view, 1), symmetric_step(view)
     unit = np.float32(step_a * float(again or np.float32(step_b)))
@@ -106,11 +105,13 @@ def attention(view: NodeView) -> Kernel:
     check_operands(view, 3, 4)
     steps = view.attrs
     stored = "score_step" in steps and "weight_step" in steps
-    if not (stored and all(is_small(view.tensor(i)) for i in range(3))):
+    if not (stored and all(view.tensor(i).in_eight_bits for i in range(3))):
         return real_kernel(view, _attention)
     unit = np.float32(_step(view, 0) * _step(view, 1) * float(np.float32(steps.get("scale", 1.0))))
     score_step, weight_step = np.float32(steps["score_step"]), np.float32(steps["weight_step"])
     value_unit = np.float32(_step(view, 2) * float(weight_step))
+    from rknnlite_graph.byte_tables import exponentials
+
     table = exponentials(score_step)
 
     def run(_: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:

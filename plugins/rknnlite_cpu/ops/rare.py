@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from rknnlite_graph.byte_tables import gate, is_small
 from rknnlite_graph.node_view import NodeView
-
 from rknnlite_graph.unary_functions import sigmoid
+
 from ..registry import centred_kernel, check_operands, move_op, op, real_kernel, real_op
 from ..values import Array, Kernel, centred_range
 
@@ -25,8 +24,10 @@ def gated(view: NodeView) -> Kernel:
     axis = shrunk[0] if len(shrunk) == 1 and len(source.shape) == len(target) else None
     if axis is None or source.shape[axis] != 2 * target[axis]:
         raise view.fail(f"{list(target)} is no half of {list(source.shape)}")
-    if not is_small(source) or source.quant is None:
+    if not source.in_eight_bits or source.quant is None:
         return real_kernel(view, lambda _, x: np.multiply(*_value_and_gate(x, axis, sigmoid)))
+    from rknnlite_graph.byte_tables import gate
+
     table, low, scale = gate(source), centred_range(source)[0], np.float32(source.quant.scale)
 
     def run(_: NodeView, x: Array) -> Array:

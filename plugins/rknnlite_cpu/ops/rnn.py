@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from rknnlite_graph.graph import RECURRENT_GATES, RecurrentParams
 from rknnlite_graph.node_view import NodeView
-
 from rknnlite_graph.unary_functions import sigmoid
+
 from ..registry import real_op
 from ..values import Array
 

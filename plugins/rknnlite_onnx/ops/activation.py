@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_graph.byte_results import floats_behind_bytes
 from rknnlite_graph.byte_tables import function_table
 from rknnlite_graph.operators import OPERATORS, Shape, operator_of
 
@@ -34,7 +32,7 @@ def unary(*kinds: str) -> Callable[[Writer], Writer]:
             stage = node.view.node.stage
             if table is not None and (node.precise or (stage is not None and stage.by_table)):
                 _looked_up(node, table)
-            elif node.precise and floats_behind_bytes(node.view):
+            elif node.precise and node.view.floats_behind_bytes:
                 raise node.refuse("a function of floats behind 8 bits")
             else:
                 writer(node)
@@ -50,7 +48,9 @@ def _looked_up(node: LoweredNode, table: Array) -> None:
     if values.in_bytes(x.index):
         places = node.emitter.cast(values.get(x.index, Rep.ELEMENTS), np.int32)
     else:
-        places = node.emitter.cast(node.emit("Sub", node.centred(0), node.const(centred_range(x)[0])), np.int32)
+        places = node.emitter.cast(
+            node.emit("Sub", node.centred(0), node.const(centred_range(x)[0])), np.int32
+        )
     if y.quant is None:
         node.store(node.looked_up(table, places, y.shape))
     elif values.in_bytes(y.index):

@@ -38,7 +38,9 @@ def plain_product(node: LoweredNode) -> None:
         node.store(node.emit("MatMul", *(node.emitter.cast(node.native(i), wide) for i in (0, 1))))
         return
     whole, gemm = _whole_operands(node), node.view.node.op == "Gemm"
-    turned = [gemm and bool(node.parameters[flag]) for flag in ("transA", "transB")] if gemm else [False, False]
+    turned = (
+        [gemm and bool(node.parameters[flag]) for flag in ("transA", "transB")] if gemm else [False, False]
+    )
     factors = [
         node.emit("Transpose", name, perm=[1, 0]) if turn else name
         for name, turn in zip(((node.whole if whole else node.real)(i) for i in (0, 1)), turned)
