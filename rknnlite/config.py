@@ -69,7 +69,7 @@ KEYS = {
         Key("rkllm_library", "RKNNLITE_RKLLM_LIBRARY", "the same for language models (.rkllm): librkllmrt.so"),
         Key("threads", "RKNNLITE_THREADS", "threads of the CPU reference besides BLAS"),
         Key("engine", "RKNNLITE_ENGINE", "what computes on the CPU: numpy, native; for networks also onnxruntime, openvino"),
-        Key("engine_precise", "RKNNLITE_ENGINE_PRECISE", "0: engines of networks may differ from numpy in last steps, to be faster"),
+        Key("engine_precise", "RKNNLITE_ENGINE_PRECISE", "0: engines may differ from numpy in last steps, to be faster"),
         Key("opencv", "RKNNLITE_OPENCV", "0: the CPU reference computes without OpenCV"),
         Key("cache", "RKNNLITE_CACHE", "folder for helper programs that are built on first use"),
         Key("dump_dir", "RKNNLITE_DUMP_DIR", "folder for the tensors of runs at log level 5"),

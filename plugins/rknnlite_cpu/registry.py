@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rknnlite_graph.byte_results import floats_behind_bytes
 from rknnlite_graph.graph import Accumulator, TensorRole
 from rknnlite_graph.node_view import NodeView
 
@@ -91,7 +90,7 @@ def real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
     fixed: list[Any] = [_stored(view, i) if view.is_const(i) else None for i in range(len(view.inputs))]
     live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
     outputs, where = view.outputs, f"node {view.node.label()}"
-    wide = floats_behind_bytes(view)
+    wide = view.floats_behind_bytes
     if wide:
         fixed = [_widened(each) for each in fixed]
 

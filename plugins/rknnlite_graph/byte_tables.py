@@ -8,23 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.quant import RANGES
-from rknnlite.tensor import DType
 
-from .activation_tables import dense_table
 from .graph import Tensor
 from .node_view import NodeView
 from .operators import Shape, operator_of
 from .unary_functions import FUNCTIONS, in_double, sigmoid
 
-__all__ = ["centred_values", "exponentials", "function_table", "gate", "in_steps", "is_small", "reals_of"]
+__all__ = ["centred_values", "exponentials", "function_table", "gate", "in_steps", "reals_of"]
 
 Array = NDArray[Any]
-_SMALL = (DType.INT8, DType.UINT8)
-
-
-def is_small(tensor: Optional[Tensor]) -> bool:
-    """Whether a tensor is quantised in 8 bits."""
-    return tensor is not None and tensor.quant is not None and tensor.dtype in _SMALL
 
 
 def centred_values(tensor: Tensor) -> Array:
@@ -59,7 +51,7 @@ def function_table(view: NodeView) -> Optional[Array]:
     """
     source, target, stage = view.tensor(0), view.outputs[0], view.node.stage
     row = operator_of(view.node.op)
-    if not is_small(source) or row is None or row.shape is not Shape.UNARY:
+    if not source.in_eight_bits or row is None or row.shape is not Shape.UNARY:
         return None
     if stage is not None and stage.by_table and stage.lut is not None and target.quant is not None:
         return _of_the_file(view)
@@ -86,6 +78,8 @@ def _of_the_file(view: NodeView) -> Array:
     assert (
         stage is not None and stage.lut is not None and source.quant is not None and target.quant is not None
     )
+    from .activation_tables import dense_table  # few networks have one that is used
+
     low, high = (float(edge - target.quant.zero_point) for edge in RANGES[target.dtype])
     first, table = dense_table(stage.lut, stage.scale, stage.zero_point - target.quant.zero_point, low, high)
     stored = centred_values(source) + source.quant.zero_point

@@ -81,6 +81,11 @@ class Tensor:
     load: Optional[Callable[[], NDArray[Any]]] = None
     zero_first: bool = False
 
+    @property
+    def in_eight_bits(self) -> bool:
+        """Whether it is quantised in 8 bits."""
+        return self.quant is not None and self.dtype in (DType.INT8, DType.UINT8)
+
     def value(self) -> NDArray[Any]:
         """The stored elements of a constant in logical order, not dequantised."""
         if self.load is None:

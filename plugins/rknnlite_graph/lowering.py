@@ -16,17 +16,19 @@ from rknnlite.formats import IoTensor
 
 from .graph import Graph, Node
 
-__all__ = ["Form", "Lowering", "NotLowered", "Segment"]
+__all__ = ["NETWORK_FORMS", "Form", "Lowering", "NotLowered", "Segment"]
 
 
 class Form(enum.Enum):
     """What the numbers of a lowered network are.
 
     FLOAT: the dequantised network. QDQ: float with every stored tensor through Quantize/DequantizeLinear in the file's own
-    steps. EXACT: the NPU's integers, carried in float32, computed so that every engine and processor has the same bits. EXACT_INT8:
+    steps. FP16: float with every stored tensor rounded to float16.
+
+    EXACT: the NPU's integers, carried in float32, computed so that every engine and processor has the same bits. EXACT_INT8:
     the same, carried in 8 bits where that is exact. EXACT_OWN: the same for an engine that has the operator FunctionOfSums of
-    ``rknnlite_cpu/engines/functions_of_sums.c``. EXACT_PRODUCTS: EXACT without quotients and doubles. NEAR and NEAR_INT8: the same with functions and sums of floats as the engine has
-    them, faster and different in last bits. FP16: float with every stored tensor rounded to float16.
+    ``rknnlite_cpu/engines/functions_of_sums.c``. EXACT_PRODUCTS: EXACT for one whose quotients are products with reciprocals.
+    NEAR and NEAR_INT8: functions and sums of floats as the engine has them, faster and different in last bits.
     """
 
     FLOAT = "float"
@@ -42,12 +44,12 @@ class Form(enum.Enum):
     @property
     def precise(self) -> bool:
         """Whether integers do not hang on who computes."""
-        return self in (Form.EXACT, Form.EXACT_INT8, Form.EXACT_OWN, Form.EXACT_PRODUCTS)
+        return self.value.startswith("exact")
 
     @property
     def as_the_npu(self) -> bool:
         """Whether tensors are stored as the file has them."""
-        return self.precise or self in (Form.NEAR, Form.NEAR_INT8)
+        return self.value.startswith(("exact", "near"))
 
     @property
     def in_bytes(self) -> bool:
@@ -58,6 +60,10 @@ class Form(enum.Enum):
     def near(self) -> Form:
         """The same with functions and sums of floats as the engine has them."""
         return Form.NEAR_INT8 if self.in_bytes else Form.NEAR if self.as_the_npu else self
+
+
+NETWORK_FORMS = (Form.FLOAT, Form.QDQ, Form.EXACT, Form.EXACT_INT8, Form.FP16)
+"""Those of whole networks, for people; the others are for engines."""
 
 
 class NotLowered(Exception):

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from rknnlite.errors import ModelInvalid
 from rknnlite.tensor import DType
 
-from .graph import Graph, Node, Tensor, TensorRole
+from .graph import Activation, Graph, Node, Tensor, TensorRole
 from .operators import operator_of
 
 __all__ = ["NodeView"]
 
 Array = NDArray[Any]
+_SUMS = ("GlobalAveragePool", "ReduceMean", "ReduceSum")
+"""Exact of integers, and of floats as their order has it."""
 
 
 class NodeView:
@@ -57,6 +59,28 @@ class NodeView:
             if isinstance(each.default, Real) and not isinstance(found[each.name], Real):
                 raise self.fail(f"{each.name} must be a number, not {found[each.name]!r:.60}")
         return found
+
+    @cached_property
+    def behind_bytes(self) -> bool:
+        """Whether it gives integers of 8 bits, or floats that such are made of: they must not hang on who computes."""
+        if self.graph.behind_bytes is None:
+            self.graph.behind_bytes = _behind_bytes(self.graph)
+        return self.node.index in self.graph.behind_bytes
+
+    @cached_property
+    def floats_behind_bytes(self) -> bool:
+        """Whether such integers hang on the last bit of a float that the node makes: by a function, or by a sum of floats.
+
+        Functions of bytes, and sums of them, are exact where they are computed so.
+        """
+        node = self.node
+        if not self.behind_bytes:
+            return False
+        if node.conv is not None:
+            table = node.fused is not None and node.fused.after is Activation.TABLE
+            return not node.conv.quantised or (table and self.outputs[0].quant is None)
+        row = operator_of(node.op)
+        return row is not None and (row.floating or (row.name in _SUMS and not self.tensor(0).in_eight_bits))
 
     def is_const(self, position: int) -> bool:
         """Whether operand ``position`` is stored in the file."""
@@ -105,3 +129,14 @@ class NodeView:
     def live(self) -> list[int]:
         """Tensor indices of the inputs that are computed at run time, in order."""
         return [t.index for t in self.inputs if t is not None and t.role is not TensorRole.CONST]
+
+
+def _behind_bytes(graph: Graph) -> frozenset[int]:
+    """Indices of nodes."""
+    wanted, found = set[int](), set[int]()
+    for node in reversed(graph.nodes):
+        if any(index in wanted or graph.tensors[index].in_eight_bits for index in node.outputs):
+            found.add(node.index)
+            live = (graph.tensors[index] for index in node.inputs if index >= 0)
+            wanted.update(t.index for t in live if t.quant is None and t.dtype.is_float)
+    return frozenset(found)

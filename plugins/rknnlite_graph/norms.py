@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from .byte_tables import is_small
 from .node_view import NodeView
 
 __all__ = ["NormSpec", "norm_spec"]
@@ -19,8 +18,8 @@ _LARGEST = 510
 class NormSpec:
     """``axes`` that are normalised over, ``count`` elements together.
 
-    ``whole``: the operand has 8 bits, and sums of ``count`` of its integers are exact in float32. ``added`` is what ``eps`` is under
-    the root of whole numbers (of the sum of squares; of mode layer times ``count``).
+    ``whole``: the operand has 8 bits, and sums of ``count`` of its integers are exact in float32. ``added`` is what ``eps``
+    is under the root of whole numbers (of the sum of squares; of mode layer times ``count``).
     """
 
     mode: str
@@ -39,7 +38,7 @@ def norm_spec(view: NodeView) -> NormSpec:
     rank = len(source.shape)
     axes = tuple(int(a) % rank for a in view.attrs.get("axes") or [int(view.parameters["axis"])])
     count = prod(source.shape[axis] for axis in axes)
-    whole = is_small(source) and count * _LARGEST < _EXACT
+    whole = source.in_eight_bits and count * _LARGEST < _EXACT
     scale = source.quant.scale if source.quant is not None else 1.0
     if mode == "l1":
         added = eps / scale

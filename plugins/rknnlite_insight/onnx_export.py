@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rknnlite_graph.lowering import Form
+from rknnlite_graph.lowering import NETWORK_FORMS, Form
 from rknnlite_graph.read import read_graph
 
 from rknnlite import plugins
@@ -47,9 +47,9 @@ def to_onnx(
         ParamInvalid: form or batch.
     """
     try:
-        wanted = Form(form)
-    except ValueError:
-        known = ", ".join(repr(each.value) for each in Form)
+        wanted = next(each for each in NETWORK_FORMS if each is Form(form))
+    except (ValueError, StopIteration):
+        known = ", ".join(repr(each.value) for each in NETWORK_FORMS)
         raise ParamInvalid(f"form must be one of {known}, not {form!r}") from None
     lowering = plugins.lowering("onnx")
     source = model if isinstance(model, (ModelFile, bytes)) else Path(model)

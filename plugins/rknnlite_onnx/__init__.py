@@ -2,8 +2,8 @@
 
 * ``lowering`` is what this offers; ``segment`` (a part, for engines) and ``network`` (a whole one) write graphs:
   ``graph_forms`` in the form that is asked for, ``node_writer`` node by node, ``unlowered`` what ONNX has no words for.
-* While a graph is written: ``emitter`` (nodes and constants), ``lowered_values`` (each value in the forms that are asked for),
-  ``registry`` and ``ops`` (who writes which type), ``windows``, ``functions``.
+* While a graph is written: ``emitter`` (nodes and constants; ``emitted``: formulas), ``lowered_values`` (each value in the
+  forms that are asked for), ``registry`` and ``ops`` (who writes which type), ``windows``, ``functions``.
 * Around a network: ``normalise``, ``symbolic_shapes``, ``qdq``, ``calibration``.
 * Commands: ``export`` with ``trial``; ``port_command`` with ``port``, ``port_report``, ``toolkit_network``,
   ``toolkit_process`` and ``toolkit_script``; ``samples`` for both.

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-
 from rknnlite_graph.lowering import NotLowered
 
 from rknnlite.errors import visible

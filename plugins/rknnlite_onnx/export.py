@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rknnlite_graph.lowering import Form
+from rknnlite_graph.lowering import NETWORK_FORMS, Form
 from rknnlite_insight import to_onnx
 
 from rknnlite.files.writing import write_file
@@ -35,7 +35,7 @@ class ExportOnnx(Command):
         parser.add_argument("out", type=Path, metavar="OUT", help="the .onnx file to write")
         parser.add_argument(
             "--form",
-            choices=[form.value for form in Form],
+            choices=[form.value for form in NETWORK_FORMS],
             default=Form.FLOAT.value,
             help="float: dequantised (default); qdq: float with the file's steps; fp16: tensors stored as float16; exact, "
             "exact-int8: the NPU's integers, carried in float32 or in 8 bits",

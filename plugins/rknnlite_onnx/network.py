@@ -109,7 +109,7 @@ class _Written(NamedTuple):
 
 def _written(variant: Variant, form: Form, options: NetworkOptions, batch: int) -> _Written:
     graph, ins, outs = variant
-    network = _Network(batched(graph, batch), form, options)
+    network = _Network(batched(graph, batch), form.near, options)  # functions as other readers know them
     model = network.written(batched_io(ins, batch), batched_io(outs, batch))
     if batch > 1:
         _check_shapes(model, batch)

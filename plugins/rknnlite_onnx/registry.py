@@ -9,8 +9,6 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_graph.byte_results import behind_bytes, floats_behind_bytes
-from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.graph import Accumulator, Tensor, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered
 from rknnlite_graph.node_view import NodeView
@@ -55,7 +53,7 @@ class LoweredNode:
     @property
     def precise(self) -> bool:
         """Whether there are integers of 8 bits behind it that may not hang on who computes; see ``Form``."""
-        return self.form.precise and behind_bytes(self.view.graph, self.view.node)
+        return self.form.precise and self.view.behind_bytes
 
     @property
     def attrs(self) -> Any:
@@ -82,7 +80,7 @@ class LoweredNode:
 
     def small(self, position: int) -> bool:
         """Whether an operand is there and quantised in 8 bits."""
-        return self.has(position) and is_small(self.view.tensor(position))
+        return self.has(position) and self.view.tensor(position).in_eight_bits
 
     def whole(self, position: int) -> str:
         """An operand of 8 bits less its zero point, in float32."""
@@ -244,7 +242,10 @@ _PRECISE: set[str] = set()
 
 
 def lowers(*kinds: str, precise: bool = False) -> Callable[[Writer], Writer]:
-    """Register who writes nodes of these types; ``precise``: sums and functions of 8 bits so that every engine has the same bytes."""
+    """Register who writes nodes of these types.
+
+    ``precise``: so that every engine has the same bytes of sums and functions of 8 bits, or not at all.
+    """
 
     def wrap(writer: Writer) -> Writer:
         for kind in kinds:
@@ -258,7 +259,7 @@ def lowers(*kinds: str, precise: bool = False) -> Callable[[Writer], Writer]:
 
 def hangs_on_engines(node: LoweredNode) -> bool:
     """Whether results of 8 bits would depend on who computes: they come from sums or functions of floats."""
-    return node.form.precise and node.view.node.op not in _PRECISE and floats_behind_bytes(node.view)
+    return node.form.precise and node.view.node.op not in _PRECISE and node.view.floats_behind_bytes
 
 
 def writer_of(kind: str) -> Optional[Writer]:

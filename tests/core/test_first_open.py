@@ -21,7 +21,7 @@ MAY_LOAD = [
     r"rknnlite\.spi(\.(?!llm|matmul|command)\w+)?",
     r"rknnlite\.files(\.reading|\.json_text)?",  # what maps the model, and reads its trailer
     r"rknnlite\.native(\.\w+)?",
-    r"rknnlite_graph(\.(graph|node_view|operators|read))?",
+    r"rknnlite_graph(\.(graph|node_view|operators|read|unary_functions))?",
     r"rknnlite_graph\.reading(\.\w+)?",
     r"rknnlite_backend(\.(running|zero_copy))?",
     r"rknnlite_cpu(\.(?!llm\b|matmul\b)\w+)?(\.\w+)?",

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
-from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.graph import Graph, Node, Tensor
 from rknnlite_graph.lowering import Form, NotLowered, Segment
 
@@ -137,7 +136,7 @@ def judged_alone(
             yield Verdict(node, tensors[0], reason=f"not lowered: {error}")
         return
     for tensor, mine, wanted in zip(tensors, found, results.values()):
-        yield replace(compared(node, tensor, mine, wanted), precise=form.precise and is_small(tensor))
+        yield replace(compared(node, tensor, mine, wanted), precise=form.precise and tensor.in_eight_bits)
 
 
 def compared(node: Node, tensor: Tensor, mine: Array, wanted: Array) -> Verdict:
@@ -169,7 +168,8 @@ INEXACT = frozenset(
         "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cos", "Cosh", "DFT", "Det", "Einsum", "Elu", "Erf",
         "Exp", "GRU", "Gelu", "Gemm", "GlobalLpPool", "GridSample", "GroupNormalization", "LRN", "LSTM",
         "LayerNormalization", "Log", "LogSoftmax", "LpPool", "MatMul", "MeanVarianceNormalization", "Mish", "Pow",
-        "RNN", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd", "ReduceSumSquare", "RoiAlign", "Selu", "Sigmoid", "Sin", "Sinh", "Softmax",
+        "RNN", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd", "ReduceSumSquare", "RoiAlign",
+        "Selu", "Sigmoid", "Sin", "Sinh", "Softmax",
         "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "exGRU", "exGelu", "exGlu", "exLSTM", "exMatMul", "exMish",
         "exNorm", "exSDPAttention", "exSoftmax13", "exSwish",
     }
@@ -192,7 +192,8 @@ def exact(verdict: Verdict) -> bool:
 def accepted(verdict: Verdict, largest: float) -> bool:
     """Whether a lowered node computes what the numpy kernel does; ``largest`` is the kernel's largest result.
 
-    Integers are the same; those that are near only, or have 16 bits, are neighbours in 0.1 %; floating results differ by what another order of adding makes.
+    Integers are the same; those that are near only, or have 16 bits, are neighbours in 0.1 %. Floating results differ by what
+    another order of adding makes.
     """
     if verdict.reason or verdict.precise or exact(verdict):
         return not verdict.reason and not verdict.different

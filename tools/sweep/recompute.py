@@ -24,13 +24,13 @@ import numpy as np
 from graph import Net
 from numpy.typing import NDArray
 from rknnlite_cpu.context import CpuContext
-from rknnlite_cpu.kernels.functions import FUNCTIONS, hard_sigmoid
 from rknnlite_cpu.plan import Step, Watch
 from rknnlite_cpu.registry import builder_for
 from rknnlite_cpu.values import Array, encode
 from rknnlite_graph.graph import Activation, FusedOp, Graph, Node, Tensor, TensorRole
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS
+from rknnlite_graph.unary_functions import FUNCTIONS, hard_sigmoid
 
 from rknnlite.tensor import DType
 

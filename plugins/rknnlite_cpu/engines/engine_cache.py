@@ -85,7 +85,7 @@ def _build() -> str:
     for folder in (*folders, lowering):
         for place, _, files in os.walk(folder):
             for file in sorted(files):
-                if file.endswith(".py"):
+                if file.endswith((".py", ".c")):
                     status = os.stat(f"{place}/{file}")  # noqa: PTH116
                     found.append(f"{file}:{status.st_size}:{status.st_mtime_ns}")
     return "|".join(found)

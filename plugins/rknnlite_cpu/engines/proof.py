@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.graph import Activation, Graph, Node, Tensor
 from rknnlite_graph.operators import TABLE_FUNCTIONS, operator_of
 
@@ -48,7 +47,7 @@ def agrees(
             graph.tensors[index],
             a.reshape(graph.tensors[index].shape),
             b,
-            floating and not (precise and is_small(graph.tensors[index])),
+            floating and not (precise and graph.tensors[index].in_eight_bits),
         )
         for index, a, b in zip(node.outputs, expected, found)
     )

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Optional
 
-from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.graph import Graph
 
 from ..plan import MARKERS
@@ -26,7 +25,7 @@ def same_on_all(graph: Graph) -> bool:
     tensors = graph.tensors
     return all(
         all(
-            is_small(tensors[i])
+            tensors[i].in_eight_bits
             or not (is_floating(node) or (tensors[i].quant is None and tensors[i].dtype.is_float))
             for i in node.outputs
         )

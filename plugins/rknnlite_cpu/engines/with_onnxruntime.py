@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any, Optional
 
 import onnxruntime
+from rknnlite_graph import unary_functions
 from rknnlite_graph.lowering import Form
+from rknnlite_programs import buildcache
 
+from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.native.processors import instructions
 
 from ..values import Array
 from .engine import Engine, Program
-from .functions_of_sums import library
 from .int8_exactness import exact_in_bytes
 
 __all__ = ["OnnxRuntime"]
@@ -32,6 +34,45 @@ _SETTINGS = {
 }
 _PRECISE = {"session.x64quantprecision": "1"}
 """Slower sums for processors without VNNI, which cut them off at 16 bits."""
+
+
+_SOURCE = Path(__file__).with_name("functions_of_sums.c")
+_TUNED = {"x86_64": "-march=native", "aarch64": "-mcpu=native"}
+_ROUNDED = (
+    "-std=gnu11",
+    "-O3",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fvisibility=hidden",
+)
+
+
+@functools.cache
+def _library() -> Optional[Path]:
+    """The operator of ``functions_of_sums.c``, built for this machine; None without a compiler, or where it fails.
+
+    Without it functions behind convolutions are some twenty operators of ONNX each, with the same bytes and two to three times the
+    time of a network that has many.
+    """
+    pairs = {"LOGISTIC": unary_functions.LOGISTIC, "NORMAL": unary_functions.NORMAL}
+    sides = [
+        (f"{name}_{side}", part)
+        for name, pair in pairs.items()
+        for side, part in zip(("OVER", "UNDER"), pair)
+    ]
+    single = ("LOGISTIC_REACH", "LOGISTIC_FACTOR", "NORMAL_REACH", "NORMAL_FACTOR")
+    numbers = [*sides, *((name, (getattr(unary_functions, name),)) for name in single)]
+    defined = [f"-D{name}={','.join(f'{value!r}f' for value in values)}" for name, values in numbers]
+    machine = buildcache.system()[0]
+    tuned = [_TUNED[machine], f"-DPROCESSOR={instructions()}"] if machine in _TUNED else []
+    try:
+        return buildcache.build_library(
+            "librknnlite_sums.so", _SOURCE, "functions of sums on onnxruntime", *_ROUNDED, *defined, *tuned
+        )
+    except (BackendUnavailable, ParamInvalid) as error:
+        logger.info("functions behind convolutions take onnxruntime longer than they could: %s", error)
+        return None
 
 
 class _Session(Program):
@@ -68,7 +109,7 @@ class OnnxRuntime(Engine):
     @functools.cached_property
     def _library(self) -> Optional[str]:
         """Of the operator of our own, where this onnxruntime takes it."""
-        path = library()
+        path = _library()
         if path is None:
             return None
         try:

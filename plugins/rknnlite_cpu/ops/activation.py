@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 from rknnlite_graph import unary_functions as functions
-from rknnlite_graph.byte_results import floats_behind_bytes
-from rknnlite_graph.byte_tables import function_table
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import OPERATORS, Operator
 
@@ -35,7 +33,7 @@ def unary(*names: str) -> Callable[[Unary], Unary]:
 
 def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     source, target = view.tensor(0), view.outputs[0]
-    wide = floats_behind_bytes(view)
+    wide = view.floats_behind_bytes
 
     def direct(values: list[Array]) -> list[Array]:
         real = decode(values[0], source)
@@ -46,6 +44,8 @@ def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
 
     if source.quant is None or source.dtype not in (DType.INT8, DType.UINT8):
         return direct
+    from rknnlite_graph.byte_tables import function_table
+
     low, high = centred_range(source)
     table = function_table(view)
     if table is None:

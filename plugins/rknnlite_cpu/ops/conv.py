@@ -6,7 +6,6 @@ from math import prod
 from typing import Optional
 
 import numpy as np
-from rknnlite_graph.byte_results import floats_behind_bytes
 from rknnlite_graph.graph import ConvParams, FusedOp, Stage, Tensor
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import convolution_types
@@ -118,6 +117,6 @@ def _accumulator(view: NodeView, conv: ConvParams) -> tuple[Accumulate, Optional
         bias = bias + x.quant.zero_point * weight.sum(axis=(1, 2, 3), dtype=np.float64)  # inputs are centred
         low, high = (float(v) for v in centred_range(x))
     spec, batch = _spec(view, conv), x.shape[0]
-    in_double = floats_behind_bytes(view) and not conv.quantised
+    in_double = view.floats_behind_bytes and not conv.quantised
     run = accumulator(weight, spec, conv.depthwise, conv.transposed, (low, high), batch, in_double)
     return run, bias_column(bias)

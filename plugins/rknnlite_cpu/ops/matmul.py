@@ -7,7 +7,6 @@ from functools import partial
 from math import prod
 
 import numpy as np
-from rknnlite_graph.byte_tables import exponentials, is_small
 from rknnlite_graph.node_view import NodeView
 
 from ..kernels.parallel import matmul
@@ -37,7 +36,7 @@ def _step(view: NodeView, position: int) -> float:
 @op("MatMul", "Gemm")
 def plain_product(view: NodeView) -> Kernel:
     check_operands(view, 2)
-    if not (is_small(view.tensor(0)) and is_small(view.tensor(1))):
+    if not (view.tensor(0).in_eight_bits and view.tensor(1).in_eight_bits):
         return real_kernel(view, partial(_plain_product, times=matmul))
     step = np.float32(_step(view, 0) * _step(view, 1))
     return centred_kernel(view, partial(_plain_product, times=lambda a, b: _exactly(a, b) * step), 2)
@@ -78,7 +77,7 @@ def ex_matmul(view: NodeView) -> Kernel:
         if all(tensor.quant is not None for tensor in (view.tensor(0), view.tensor(1), view.outputs[0])):
             return _whole_product(view)
         return real_kernel(view, _ex_matmul)
-    if not (is_small(view.tensor(0)) and is_small(view.tensor(1))):
+    if not (view.tensor(0).in_eight_bits and view.tensor(1).in_eight_bits):
         return real_kernel(view, _ex_matmul)
     step_a, step_b, again = _step(view, 0), _step(view, 1), symmetric_step(view)
     unit = np.float32(step_a * float(again or np.float32(step_b)))
@@ -143,11 +142,13 @@ def attention(view: NodeView) -> Kernel:
     check_operands(view, 3, 4)
     steps = view.attrs
     stored = "score_step" in steps and "weight_step" in steps
-    if not (stored and all(is_small(view.tensor(i)) for i in range(3))):
+    if not (stored and all(view.tensor(i).in_eight_bits for i in range(3))):
         return real_kernel(view, _attention)
     unit = np.float32(_step(view, 0) * _step(view, 1) * float(np.float32(steps.get("scale", 1.0))))
     score_step, weight_step = np.float32(steps["score_step"]), np.float32(steps["weight_step"])
     value_unit = np.float32(_step(view, 2) * float(weight_step))
+    from rknnlite_graph.byte_tables import exponentials
+
     table = exponentials(score_step)
 
     def run(_: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from rknnlite_graph.byte_tables import exponentials, is_small
 from rknnlite_graph.graph import Activation
 from rknnlite_graph.node_view import NodeView
-from rknnlite_graph.norms import NormSpec, norm_spec
 
 from ..registry import centred_kernel, check_operands, op, real_kernel, real_op
 from ..values import Array, Kernel, decode, encode
+
+if TYPE_CHECKING:
+    from rknnlite_graph.norms import NormSpec
 
 __all__ = ["softmax", "softmax_of_bytes"]
 
@@ -30,8 +33,10 @@ def softmax_of_bytes(x: Array, axis: int, table: Array) -> Array:
 def softmax_op(view: NodeView) -> Kernel:
     check_operands(view, 1)
     axis, params = int(view.parameters["axis"]), view.tensor(0).quant
-    if not is_small(view.tensor(0)) or params is None:
+    if not view.tensor(0).in_eight_bits or params is None:
         return real_kernel(view, lambda _, x: softmax(x, axis))
+    from rknnlite_graph.byte_tables import exponentials
+
     table = exponentials(params.scale)
     return centred_kernel(view, lambda _, x: softmax_of_bytes(x, axis, table))
 
@@ -47,6 +52,8 @@ def log_softmax(view: NodeView, x: Array) -> Array:
 def norm(view: NodeView) -> Kernel:
     """Modes layer, rms, l1, l2, pixel over ``axes``; pixel, which exporters of embeddings bring about, is l2."""
     check_operands(view, 1)
+    from rknnlite_graph.norms import norm_spec
+
     spec = norm_spec(view)
     if spec.whole:
         return centred_kernel(view, lambda view, *operands: _norm_of_bytes(spec, *operands))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.node_view import NodeView
 
 from ..kernels.buffers import empty
@@ -130,7 +129,7 @@ def global_average_pool(view: NodeView) -> Kernel:
     """Of 8 bits: exact sums of integers."""
     check_operands(view, 1)
     params, over = view.tensor(0).quant, tuple(range(2, len(view.tensor(0).shape)))
-    if not is_small(view.tensor(0)) or params is None:
+    if not view.tensor(0).in_eight_bits or params is None:
         return real_kernel(view, lambda _, x: x.mean(axis=over, keepdims=True, dtype=np.float32))
     scale, count = np.float32(params.scale), np.float32(math.prod(view.tensor(0).shape[2:]))
     return centred_kernel(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from rknnlite_graph.byte_tables import gate, is_small
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.unary_functions import sigmoid
 
@@ -30,8 +29,10 @@ def gated(view: NodeView) -> Kernel:
     """One half times the sigmoid of the other; the axis is the one that shrinks."""
     check_operands(view, 1)
     axis, source = _halved_axis(view), view.tensor(0)
-    if not is_small(source) or source.quant is None:
+    if not source.in_eight_bits or source.quant is None:
         return real_kernel(view, lambda _, x: np.multiply(*_value_and_gate(x, axis, sigmoid)))
+    from rknnlite_graph.byte_tables import gate
+
     table, low, scale = gate(source), centred_range(source)[0], np.float32(source.quant.scale)
 
     def run(_: NodeView, x: Array) -> Array:

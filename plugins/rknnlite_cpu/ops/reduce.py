@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from rknnlite_graph.byte_tables import is_small
 from rknnlite_graph.node_view import NodeView
 
 from ..registry import centred_kernel, check_operands, op, real_kernel, real_op
@@ -29,7 +28,7 @@ def _reduction(name: str, function: Callable[..., Any]) -> None:
 
     def build(view: NodeView) -> Kernel:
         check_operands(view, 1)
-        if name not in _SUMS or not is_small(view.tensor(0)):
+        if name not in _SUMS or not view.tensor(0).in_eight_bits:
             return real_kernel(view, run)
         return centred_kernel(view, partial(sum_of_bytes, mean=name == "ReduceMean"))
 

@@ -12,12 +12,10 @@ from functools import partial
 from typing import Optional
 
 import numpy as np
-from rknnlite_graph.byte_results import floats_behind_bytes
 from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS, Operator
-from rknnlite_graph.rational_functions import RATIONAL_FUNCTIONS
-from rknnlite_graph.unary_functions import FUNCTIONS, hard_sigmoid, in_double
+from rknnlite_graph.unary_functions import FUNCTIONS, RATIONAL_FUNCTIONS, hard_sigmoid, in_double
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType
@@ -326,7 +324,7 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
     early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
     gentle = slope is not None and slope.dtype == np.float32 and bool(((slope > 0) & (slope <= 1)).all())
     function = _real_function(view, fused, stage) if fused.after is Activation.TABLE else None
-    if function is not None and floats_behind_bytes(view):
+    if function is not None and view.floats_behind_bytes:
         function = partial(in_double, function)
 
     limit_before, limit_after = _limiter(fused.before, stage), _limiter(fused.after, stage)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_graph.byte_results import floats_behind_bytes
 from rknnlite_graph.byte_tables import function_table
 from rknnlite_graph.operators import OPERATORS, Shape, operator_of
 
@@ -33,7 +32,7 @@ def unary(*kinds: str) -> Callable[[Writer], Writer]:
             stage = node.view.node.stage
             if table is not None and (node.precise or (stage is not None and stage.by_table)):
                 _looked_up(node, table)
-            elif node.precise and floats_behind_bytes(node.view):
+            elif node.precise and node.view.floats_behind_bytes:
                 raise node.refuse("a function of floats behind 8 bits")
             else:
                 writer(node)

@@ -15,7 +15,7 @@ from rknnlite_graph.activation_tables import dense_table
 from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage
 from rknnlite_graph.lowering import Form
 from rknnlite_graph.operators import TABLE_FUNCTIONS, Operator
-from rknnlite_graph.rational_functions import RATIONAL_FUNCTIONS
+from rknnlite_graph.unary_functions import RATIONAL_FUNCTIONS
 
 from rknnlite.tensor import DType
 
@@ -208,7 +208,11 @@ def _function_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: 
         _table_stage(node, conv, stage, acc)
         return
     scale = stage.lut.multiplier if stage.lut is not None else stage.index_scale
-    if node.form is Form.EXACT_OWN and row.name in OWN_FUNCTIONS and node.values.in_bytes(node.outputs[0].index):
+    if (
+        node.form is Form.EXACT_OWN
+        and row.name in OWN_FUNCTIONS
+        and node.values.in_bytes(node.outputs[0].index)
+    ):
         _own_function(node, row, stage, acc, conv.multiplier * scale * (1 / row.index_units))
         return
     real = _times(node, acc, conv.multiplier * scale * (1 / row.index_units))
@@ -228,7 +232,16 @@ def _own_function(node: LoweredNode, row: Operator, stage: Stage, acc: Sums, fac
     parameter = (*row.table_parameters(stage), 1.0)[0]
     first = y.quant.zero_point if y.zero_first else 0
     zero, across = element_zero(y), 0 if acc.last else prod(y.shape[2:])
-    settings = [OWN_FUNCTIONS.index(row.name), parameter, y.quant.scale, first, *centred_range(y), zero, 0, across]
+    settings = [
+        OWN_FUNCTIONS.index(row.name),
+        parameter,
+        y.quant.scale,
+        first,
+        *centred_range(y),
+        zero,
+        0,
+        across,
+    ]
     factors = np.asarray(factor, np.float64).astype(np.float32).reshape(-1)
     factors = np.broadcast_to(factors, (y.shape[1],))
     names = [acc.name, e.constant(factors), e.constant(settings)]
