@@ -181,20 +181,21 @@ def _engines(
     if opened.engine_name == "numpy":
         return None, None
     from .engines import choice
-    from .engines.subject import NUMPY, Subject, kept_choice, same_on_all
+    from .engines.accelerator import Subject
 
     taken = frozenset(ops).intersection(node.op for node in graph.nodes)
     attributes = sorted(opened.attributes.items(), key=str)
     key = (opened.digest, number, opened.fidelity.value, attributes)
     subject = Subject(graph, opened.label, taken, key, opened.file.check, opened.engine_precise)
-    names = choice.candidates() if opened.engine_name is None else []
-    if names and opened.engine_precise and same_on_all(graph):
-        kept = kept_choice(subject, names)
-        if kept is None:
-            from .engines.tiers import Tiers
+    names = choice.candidates() if opened.engine_name is None and opened.engine_precise else []
+    if names:
+        from .engines.tiers import NUMPY, Tiers, kept_choice, same_on_all
 
-            return None, Tiers(subject, names)
-        engines = choice.engines(kept.name) if kept.name != NUMPY else ()
-    else:
-        engines = choice.chosen(opened.engine_name)
+        if same_on_all(graph):
+            kept = kept_choice(subject, names)
+            if kept is None:
+                return None, Tiers(subject, names)
+            engines = choice.engines(kept.name) if kept.name != NUMPY else ()
+            return subject.accelerator(engines) if engines else None, None
+    engines = choice.chosen(opened.engine_name)
     return subject.accelerator(engines) if engines else None, None

@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Optional
 
 from rknnlite_graph.graph import Graph, Node
@@ -23,9 +24,9 @@ from ..kernels.threads import share
 from ..values import Array
 from .engine import Engine, Kernels, Program, Stopped, nothing
 from .engine_cache import Store
-from .partition import segment_of
+from .partition import pays, segment_of
 
-__all__ = ["Accelerator", "Island"]
+__all__ = ["Accelerator", "Island", "Subject"]
 
 _MOST_PROGRAMS = 2
 """For different numbers of threads; each has the weights."""
@@ -234,8 +235,10 @@ class Accelerator:
         from .prover import Prover
 
         done = {node.index for island in islands for node in island.segment.nodes}
+        last = engine is self._engines[-1]
+        worth = (lambda part: True) if last else partial(pays, self._graph)
         prover = Prover(
-            engine, self._graph, self._label, self._taken, kernels, threads, go_on, self.precise, done
+            engine, self._graph, self._label, self._taken, kernels, threads, go_on, self.precise, done, worth
         )
         for found in prover.islands():
             number = len(islands)
@@ -260,3 +263,29 @@ class Accelerator:
             return parts if whole else None
         except (ValueError, KeyError, TypeError):
             return None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A graph that engines may compute, and what is known of it."""
+
+    graph: Graph
+    label: str
+    """Of the model, for messages."""
+    taken: frozenset[str]
+    """Types of nodes that custom operators have."""
+    key: tuple[object, ...]
+    """What verdicts depend on beside the engine."""
+    check: Callable[[], None]
+    """Raises ModelInvalid when the file of the weights was changed."""
+    precise: bool = True
+    """Whether integers of 8 bits are to be the numpy kernels' to the byte."""
+
+    def accelerator(self, engines: Sequence[Engine]) -> Accelerator:
+        """What engines compute of it."""
+        store = self.store(*(engine.version for engine in engines))
+        return Accelerator(engines, self.graph, self.label, self.taken, store, self.check, self.precise)
+
+    def store(self, *more: object) -> Store:
+        """Entries about this graph."""
+        return Store([*self.key, *more, sorted(self.taken), self.precise])

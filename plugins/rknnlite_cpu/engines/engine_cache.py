@@ -19,6 +19,8 @@ from rknnlite.log import logger
 
 __all__ = ["Store", "digest_of"]
 
+_LARGE = 1 << 22
+"""Bytes from which it pays."""
 _HEX_DIGITS = 64
 _SETTLED = 2.0
 """Seconds after which a changed file has another time for certain."""
@@ -61,11 +63,11 @@ class Store:
 def digest_of(file: ModelFile) -> str:
     """Of the bytes of a model: what is known of one file holds for its copies.
 
-    It is kept for the file as it is (place, size, times of the last changes), since reading all of a large one takes as long as
-    opening it.
+    That of a large file is kept for the file as it is (place, size, times of the last changes), since reading all of it takes as
+    long as opening it.
     """
     data, identity = file.data, file.identity
-    if identity is None or max(identity[-2:]) > time.time_ns() - _SETTLED * 1e9:
+    if identity is None or len(data) < _LARGE or max(identity[-2:]) > time.time_ns() - _SETTLED * 1e9:
         return hashlib.sha256(data).hexdigest()
     store = Store(("digest of", *identity))
     kept = (store.fetch("digest") or b"").decode("ascii", "replace")

@@ -15,8 +15,9 @@ from rknnlite.spi.inspection import Description, Inspector
 
 from ..fidelity import Fidelity
 from . import choice
+from .accelerator import Subject
 from .engine_cache import digest_of
-from .subject import NUMPY, Subject, kept_choice, same_on_all
+from .tiers import NUMPY, kept_choice, same_on_all
 
 __all__ = ["EngineInspector"]
 

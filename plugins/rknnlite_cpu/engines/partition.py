@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from math import prod
 
 from rknnlite_graph.graph import Graph, Node, TensorRole
 from rknnlite_graph.lowering import Segment
 
-__all__ = ["islands_of", "segment_of"]
+__all__ = ["islands_of", "pays", "segment_of"]
 
 _PRODUCTS = ("MatMul", "Gemm", "exMatMul", "exSDPAttention")
 _SMALLEST = 3
 """Nodes that make an island without a convolution or a product among them."""
+_WORK_PER_VALUE = 500
+"""Products of a convolution in the time that a value takes from one engine to the next and back (measured)."""
 
 
 def islands_of(nodes: Sequence[Node], lowered: Collection[int]) -> list[list[Node]]:
@@ -39,3 +42,22 @@ def segment_of(graph: Graph, part: Sequence[Node], others: Iterable[Node]) -> Se
     wanted = {i for node in others for i in node.inputs} | set(graph.outputs)
     leaving = dict.fromkeys(index for node in part for index in node.outputs if index in wanted)
     return Segment(tuple(part), tuple(entering), tuple(leaving))
+
+
+def pays(graph: Graph, part: Sequence[Node]) -> bool:
+    """Whether an engine that is faster should have a part of a graph, although the next one could have it with its neighbours.
+
+    It should where it has half of the graph, or where the work is worth the way of the values that enter and leave.
+    """
+    nodes = [node for node in graph.nodes if node.op not in ("InputOperator", "OutputOperator")]
+    if 2 * len(part) >= len(nodes):
+        return True
+    inside = {node.index for node in part}
+    segment = segment_of(graph, part, [node for node in nodes if node.index not in inside])
+    edges = sum(prod(graph.tensors[index].shape) for index in (*segment.inputs, *segment.outputs))
+    work = sum(
+        prod(node.conv.weight_shape) * prod(graph.tensors[node.outputs[0]].shape[2:])
+        for node in part
+        if node.conv is not None
+    )
+    return work >= _WORK_PER_VALUE * edges

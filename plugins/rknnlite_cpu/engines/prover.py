@@ -55,7 +55,12 @@ class Found:
 
 
 class Prover:
-    """See the module. ``done`` are the indices of nodes that another engine has."""
+    """See the module.
+
+    Args:
+        done: indices of nodes that another engine has.
+        pays: says of a run of nodes whether this engine is to have it.
+    """
 
     def __init__(
         self,
@@ -68,10 +73,11 @@ class Prover:
         go_on: Callable[[], None],
         precise: bool = True,
         done: Collection[int] = (),
+        pays: Callable[[Sequence[Node]], bool] = lambda part: True,
     ) -> None:
         self._engine, self._graph, self._label, self._kernels = engine, graph, label, kernels
         self._threads, self._go_on = threads, go_on
-        self._precise = precise
+        self._precise, self._pays = precise, pays
         self._lowering = engine.lowering
         self.form: Form = engine.form if precise else engine.form.near
         self._lowered = {
@@ -85,6 +91,8 @@ class Prover:
         ahead = islands_of(nodes, self._lowered)
         while ahead:
             part = ahead.pop(0)
+            if not self._pays(part):
+                continue
             left = self._differing(part)
             if isinstance(left, Found):
                 yield left

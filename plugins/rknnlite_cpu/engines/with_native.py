@@ -14,9 +14,6 @@ from .native.lowering import NativeLowering
 
 __all__ = ["Native"]
 
-_REVISION = 9
-"""Of what programs mean; the next when kernels or their weights change."""
-
 
 class Native(Engine):
     """Networks of 8 bits by ``native/*.c``. Raises BackendUnavailable without a compiler, ParamInvalid when it fails."""
@@ -33,7 +30,7 @@ class Native(Engine):
 
     @property
     def version(self) -> str:
-        return f"{self.name} {_REVISION} {self._library.layout} {instructions()}"
+        return f"{self.name} {self._library.build} {instructions()}"
 
     @property
     def form(self) -> Form:

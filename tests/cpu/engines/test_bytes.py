@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Optional
@@ -48,15 +50,18 @@ def _drawn(array: np.ndarray, draw: Callable[..., np.ndarray]) -> np.ndarray:
     "path,archive", first_of_each(lambda case: case[0].name.partition(".")[0], CASES), ids=lambda p: p.stem
 )
 def test_same_bytes_as_the_numpy_kernels(path: Path, archive: Path) -> None:
-    """Eight bits to the byte on any number of threads; 16 bits and floats within bounds."""
-    with on(path, "numpy") as slow, on(path, "onnxruntime", 1) as fast, on(path, "onnxruntime", 3) as shared:
+    """Eight bits to the byte on any engine and number of threads; 16 bits and floats within bounds."""
+    engines = ["onnxruntime", *(["native"] if shutil.which("cc") else [])]
+    with ExitStack() as opened:
+        slow = opened.enter_context(on(path, "numpy"))
+        fast = [opened.enter_context(on(path, engine, threads)) for engine in engines for threads in (1, 3)]
         floating = any(is_floating(node) for node in graph_of(slow).nodes)
         for golden in goldens(archive):
-            for context in (slow, fast, shared) if slow.shapes else ():
+            for context in (slow, *fast) if slow.shapes else ():
                 context.set_shapes([array.shape for array in golden.inputs])
             for inputs in varied(golden.inputs):
                 ours = slow.infer(inputs, raw=True)
-                for theirs in (context.infer(inputs, raw=True) for context in (fast, shared)):
+                for theirs in (context.infer(inputs, raw=True) for context in fast):
                     for attr, a, b in zip(slow.outputs, ours, theirs):
                         check(attr.dtype, a, b, floating)
 

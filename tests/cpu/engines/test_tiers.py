@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-from rknnlite_cpu.engines import choice, prover, subject, tiers
+from rknnlite_cpu.engines import choice, prover, tiers
 from rknnlite_cpu.engines.with_onnxruntime import OnnxRuntime
 from rknnlite_cpu.plan import LateKernel
 
@@ -200,7 +200,7 @@ def test_the_fastest_of_several_computes_in_the_end(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("name,same", [(RESIDUAL, True), ("mobilenetv2_like.rk3588.i8", True), (HALF, False)])
 def test_networks_whose_results_hang_on_a_last_bit_keep_what_they_begin_with(name: str, same: bool) -> None:
     with open_cpu(genuine(name), extra={"engine": "numpy"}) as context:
-        assert subject.same_on_all(graph_of(context)) == same
+        assert tiers.same_on_all(graph_of(context)) == same
 
 
 def test_a_float_network_has_its_engine_from_the_first_frame_on() -> None:

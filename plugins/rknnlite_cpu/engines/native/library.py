@@ -75,6 +75,8 @@ class Library:
             loaded = ctypes.CDLL(str(path))
         except OSError as error:
             raise ParamInvalid(f"the native engine {path} cannot be loaded: {error}; remove it") from None
+        self.build = path.parent.name
+        """Differs where sources, compiler or processor do."""
         self.run, self.scratch = loaded.rknnlite_run, loaded.rknnlite_scratch
         size, address, ops = ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(_Op)
         self.run.argtypes = [ops, size, address, size, size, ctypes.c_int, address, address]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from rknnlite_graph import rational_functions as rational
 from rknnlite_graph.activation_tables import dense_table
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS
-from rknnlite_graph.rational_functions import LOGISTIC, LOGISTIC_REACH, NORMAL, NORMAL_REACH
 
 from ...ops.requantise import by_table, index_factor
 from ...values import centred_range
@@ -25,8 +27,18 @@ _KINDS = {
     "exSwish": "SWISH",
 }
 """What C calls the function of a row; of "exGelu" only the step is another one."""
-_COEFFICIENTS = 6
+_COEFFICIENTS = 5
 _LONGEST = 1 << 22
+
+
+def _numbers(reach: float, factor: float, parts: Sequence[Sequence[float]]) -> list[float]:
+    """As ``enum number`` has them, up to the last one."""
+    padded = [[*part, *[0.0] * (_COEFFICIENTS - len(part))] for part in parts]
+    return [reach, factor, float(len(parts[0])), *padded[0], *padded[1]]
+
+
+_LOGISTIC = _numbers(rational.LOGISTIC_REACH, rational.LOGISTIC_FACTOR, rational.LOGISTIC)
+_NORMAL = _numbers(rational.NORMAL_REACH, rational.NORMAL_FACTOR, rational.NORMAL)
 
 
 def check_function(view: NodeView) -> None:
@@ -61,10 +73,7 @@ def write_function(writer: Writer, view: NodeView, op: Op) -> None:
         op.function = _KINDS[row.name]
         factor = factor * (1 / row.index_units)
         numbers[-1] = (*row.table_parameters(stage), 1.0)[0]
-        reach, parts = (NORMAL_REACH, NORMAL) if row.name == "exGelu" else (LOGISTIC_REACH, LOGISTIC)
-        numbers[0] = reach
-        for place, part in zip((1, 1 + _COEFFICIENTS), parts):
-            numbers[place : place + len(part)] = part
+        numbers[:-1] = _NORMAL if row.name == "exGelu" else _LOGISTIC
         shift = float(y.quant.zero_point) if y.zero_first else 0.0
         op.flags |= Flag.ZERO_FIRST if y.zero_first else 0
         op.place = writer.zero(y) - int(shift)

@@ -23,7 +23,7 @@ enum flags {
     FUNCTION = 512 /* instead of all this a function of the sums: `function`, numbers of it in `numbers` */
 };
 enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH };
-enum number { REACH, ABOVE, BELOW = ABOVE + 6, PARAMETER = BELOW + 6, NUMBERS };
+enum number { REACH, FACTOR, COUNT, ABOVE, BELOW = ABOVE + 5, PARAMETER = BELOW + 5, NUMBERS };
 
 struct op {
     int64_t kind, flags;
