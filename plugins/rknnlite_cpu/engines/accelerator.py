@@ -6,6 +6,7 @@ import ctypes
 import json
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -176,7 +177,16 @@ class Accelerator:
             with self._lock:
                 if self._islands is None:
                     self._islands = self._found(kernels, threads or share(), go_on)
+                    self._tell(self._islands)
         return self._islands
+
+    def _tell(self, islands: Sequence[Island]) -> None:
+        """Which engine has how many nodes."""
+        shares = Counter[str]()
+        for island in islands:
+            shares[island.engine.name] += len(island.segment.nodes)
+        told = ", ".join(f"{count} on {name}" for name, count in shares.items()) or "none on an engine"
+        logger.info("%s: of %d nodes %s", self._label, len(self._graph.nodes), told)
 
     def _found(self, kernels: Kernels, threads: int, go_on: Callable[[], None]) -> list[Island]:
         if self._kept is None:

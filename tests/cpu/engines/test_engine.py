@@ -175,6 +175,14 @@ def test_inexact_sums_of_bytes_are_noticed() -> None:
 # -- what is kept ----------------------------------------------------------------------------------------------
 
 
+def test_the_log_says_which_engine_has_how_many_nodes(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "rknnlite"), fast(DENSE) as context:
+        raw(context, DENSE)
+        nodes = len(context._shapes.current.plan.graph.nodes)  # type: ignore[attr-defined]
+        count = sum(len(island.segment.nodes) for island in islands(context))
+    assert f"of {nodes} nodes {count} on onnxruntime" in caplog.text
+
+
 def test_what_was_proven_is_not_proven_again(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     with fast(DENSE) as context:
         first = raw(context, DENSE)
