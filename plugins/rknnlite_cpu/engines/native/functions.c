@@ -1,4 +1,4 @@
-/* Functions of sums, as ops/requantise.py and rknnlite_graph/rational_functions.py define them: sums, products and quotients that
+/* Functions of sums, as ops/requantise.py and rknnlite_graph/unary_functions.py define them: sums, products and quotients that
  * IEEE 754 rounds one by one, in the same order, so that the bits are the same. */
 #include "program.h"
 

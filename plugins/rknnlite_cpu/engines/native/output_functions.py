@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from rknnlite_graph import rational_functions as rational
+from rknnlite_graph import unary_functions
 from rknnlite_graph.activation_tables import dense_table
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS
@@ -37,8 +37,10 @@ def _numbers(reach: float, factor: float, parts: Sequence[Sequence[float]]) -> l
     return [reach, factor, float(len(parts[0])), *padded[0], *padded[1]]
 
 
-_LOGISTIC = _numbers(rational.LOGISTIC_REACH, rational.LOGISTIC_FACTOR, rational.LOGISTIC)
-_NORMAL = _numbers(rational.NORMAL_REACH, rational.NORMAL_FACTOR, rational.NORMAL)
+_LOGISTIC = _numbers(
+    unary_functions.LOGISTIC_REACH, unary_functions.LOGISTIC_FACTOR, unary_functions.LOGISTIC
+)
+_NORMAL = _numbers(unary_functions.NORMAL_REACH, unary_functions.NORMAL_FACTOR, unary_functions.NORMAL)
 
 
 def check_function(view: NodeView) -> None:
