@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,11 @@ NOT_INSTALLED = "not installed"
 SWITCHED_OFF = "switched off by RKNNLITE_DISABLE"
 """The problem of a plugin that its user does not want."""
 
-_entered: list[str] = []
-"""Names of plugins that are being imported."""
+_importing = threading.local()
+"""``names`` of the plugins that this thread is importing."""
+
+_put_in = threading.Lock()
+"""Held while a plugin is put into the manager; never while code of a plugin runs: that may wait for other threads."""
 
 
 @functools.cache
@@ -103,37 +107,53 @@ def _with_late(hook: str = "", ours: str = "") -> Manager:
 
 def enter(name: str) -> Any:
     """The plugin of that name, imported now where that was put off; None where there is none, or it is of no use."""
-    _enter(manager(), name)
-    return manager().get_plugin(name)
+    plugins = manager()
+    _enter(plugins, name)
+    return plugins.get_plugin(name)
 
 
 def entering() -> bool:
     """Whether a plugin is being imported just now: it may import names of libraries itself."""
-    return bool(_entered)
+    return bool(_names())
+
+
+def _names() -> list[str]:
+    names: list[str] = vars(_importing).setdefault("names", [])
+    return names
 
 
 def _enter(plugins: Manager, name: str) -> None:
-    """Import a plugin that is still to come, and register its hooks; what is wrong with it is noted."""
-    entry = plugins.late.pop(name, None)
-    if entry is None or not may_enter(name, "import"):
+    """Import a plugin that is still to come, and register its hooks; what is wrong with it is noted.
+
+    Still to come until its hooks are in: Python makes another thread that asks meanwhile wait for the same import.
+    """
+    entry = plugins.late.get(name)
+    if entry is None or name in _names():
         return
-    _entered.append(entry.name)
+    _names().append(name)
     try:
+        if not may_enter(name, "import"):
+            plugins.late.pop(name, None)
+            return
         plugin = entry.load()
-        plugins.register(plugin, name=entry.name)
+        with _put_in:
+            if name not in plugins.late:  # another thread was first
+                return
+            plugins.register(plugin, name=name)
+            del plugins.late[name]
     except (Exception, SystemExit) as error:  # a script that was never meant to be imported exits
+        plugins.late.pop(name, None)
         if _absent(entry, error):
             package = OWN_PLUGINS[entry.name].debian
             note(entry.name, "import", f"{NOT_INSTALLED} (Debian: apt install {package})")
             return
         reason = _line(error)
-        note(entry.name, "import", f"{type(error).__name__}: {reason}")
-        logger.warning(
-            "plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, reason
-        )
+        if note(entry.name, "import", f"{type(error).__name__}: {reason}"):
+            what = f"{entry.name} ({entry.value})"
+            logger.warning("plugin %s could not be loaded and is skipped: %s", what, reason)
         return
     finally:
-        _entered.pop()
+        _names().pop()
     for number, mistake in enumerate(hookspecs.mistakes(plugin)):
         note(entry.name, f"mistake {number}", mistake, "correct that package")
         logger.warning("plugin %s: %s", entry.name, mistake)

@@ -487,8 +487,10 @@ def test_every_extra_and_debian_package_is_documented() -> None:
 
 def test_every_command_and_exit_code_is_documented() -> None:
     from rknnlite.cli.program import BUILT_IN
+    from rknnlite.extras import OWN_PLUGINS
     from rknnlite.spi.command import Exit
 
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert all(f"| `{command}" in page for command in BUILT_IN)
+    commands = [*BUILT_IN, *(command for plugin in OWN_PLUGINS.values() for command in plugin.commands)]
+    assert [command for command in commands if f"| `{command}" not in page] == []
     assert all(f"| {int(code)} |" in page for code in Exit)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +84,40 @@ def test_our_own_backend_comes_in_by_an_entry_point() -> None:
 def test_backends_of_several_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, one=Offer(Toy("a", HERE), Toy("b", HERE)), two=Offer(Toy("c", HERE)))
     assert sorted(plugins.backends()) == ["a", "b", "c"]
+    assert plugins.problems() == {}
+
+
+SLOW = """
+import time
+import rknnlite
+from tests.core.test_plugins import HERE, Toy
+
+time.sleep(0.2)
+
+@rknnlite.hookimpl
+def rknnlite_register_backends(register):
+    register(Toy(__name__, HERE))
+"""
+
+
+def test_threads_that_ask_while_plugins_are_imported_find_all_of_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ["slow_one", "slow_two", "slow_three"]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    entries = [importlib.metadata.EntryPoint(name, name, plugins.GROUP) for name in names]
+    monkeypatch.setattr(plugins, "_entry_points", lambda: entries)
+    together = threading.Barrier(8)
+
+    def ask(number: int) -> str:
+        together.wait(60)
+        return plugins.backend(names[number % 3]).name + ",".join(sorted(plugins.backends()))
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(ask, range(8)))
+    assert found == [names[number % 3] + "slow_one,slow_three,slow_two" for number in range(8)]
     assert plugins.problems() == {}
 
 

@@ -55,7 +55,7 @@ def test_the_first_error_comes_when_all_are_done(four: None) -> None:
 
     def work(block: slice) -> None:
         if block.start == 1:
-            gate.wait(10)  # later than the other error
+            gate.wait(60)  # later than the other error
         done.append(block.start)
         if block.start == 2:
             gate.set()

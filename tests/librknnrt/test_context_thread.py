@@ -51,7 +51,7 @@ class TalkHere(Talk):
 
     def end(self) -> None:
         self.sock.close()
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
 

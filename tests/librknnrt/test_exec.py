@@ -70,7 +70,7 @@ def test_it_becomes_the_program(environment: dict[str, str]) -> None:
         assert child.stdout is not None
         assert int(child.stdout.readline()) == child.pid
         child.terminate()
-        assert child.wait(10) == -signal.SIGTERM
+        assert child.wait(60) == -signal.SIGTERM
 
 
 def test_signals_are_as_a_shell_hands_them_on(environment: dict[str, str]) -> None:
@@ -83,7 +83,7 @@ def test_signals_are_as_a_shell_hands_them_on(environment: dict[str, str]) -> No
         assert child.stdout is not None
         assert child.stdout.readline() == b"y\n"
         child.stdout.close()
-        assert child.wait(10) == -signal.SIGPIPE
+        assert child.wait(60) == -signal.SIGPIPE
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ class Session(GuardedSession):
 
         def compute() -> RunSummary:
             calls.result(LlmResult((1,)), CallState.NORMAL)
-            assert self._stop.wait(10)
+            assert self._stop.wait(60)
             return self._stopped(calls)
 
         return self._in_turn(calls, compute)
@@ -99,7 +99,7 @@ def running(engine: Engine) -> Iterator[Session]:
     heard = Heard()
     session = Session(engine, LlmCallbacks(heard))
     session.run_async()
-    assert heard.begun.wait(5)
+    assert heard.begun.wait(60)
     yield session
     session.close()
 
@@ -122,11 +122,11 @@ def test_none_from_inside_a_callback(engine: Engine, way: str, call: str) -> Non
     session = Session(engine, LlmCallbacks(lambda result, state: getattr(session, call)()))
     with pytest.raises(ContextInvalid, match=f"^{call} was called from inside a callback"):
         begun = getattr(session, way)()
-        begun.result(5)
+        begun.result(60)
     session.set_callbacks(LlmCallbacks())
     future = session.run_async()
     session.close()
-    assert future.result(5).state is CallState.STOP
+    assert future.result(60).state is CallState.STOP
 
 
 def test_sessions_of_a_model_run_one_after_another(engine: Engine, running: Session) -> None:
@@ -136,7 +136,7 @@ def test_sessions_of_a_model_run_one_after_another(engine: Engine, running: Sess
     time.sleep(0.05)
     assert not heard.begun.is_set()
     running.stop()
-    assert heard.begun.wait(5)
+    assert heard.begun.wait(60)
     other.close()
     assert second.result(0).state is CallState.STOP
     assert heard.states == [CallState.NORMAL, CallState.STOP]
@@ -147,7 +147,7 @@ def test_a_run_that_is_stopped_while_it_waits(engine: Engine, running: Session) 
     with Session(engine, LlmCallbacks(heard)) as other:
         future = other.run_async()
         other.stop()
-        assert future.result(5).state is CallState.STOP
+        assert future.result(60).state is CallState.STOP
     assert heard.states == [CallState.STOP]
 
 
@@ -165,7 +165,7 @@ def test_a_stop_ends_the_rendering_under_way_and_no_other(engine: Engine) -> Non
         for _ in range(3):
             run = session._begin("run_async", render)
             session.stop()
-            assert run.result(5).state is CallState.STOP
+            assert run.result(60).state is CallState.STOP
     assert [state for state in heard.states if state is not CallState.NORMAL] == [CallState.STOP] * 3
 
 

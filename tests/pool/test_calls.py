@@ -56,8 +56,8 @@ def test_memory_bound_in_every_worker(pool_of: MakePool, double: Double) -> None
 def test_a_function_gets_its_arguments_and_gives_its_result(pool_of: MakePool) -> None:
     pool = pool_of(size=1, post=lambda outputs: "for infer only")
     found = pool.call(lambda context, *words, end: (context.soc.name, *words, end), "a", "b", end="c")
-    assert found.result(10) == ("rk3588", "a", "b", "c")
-    assert pool.submit(image(1)).result(10) == "for infer only"
+    assert found.result(60) == ("rk3588", "a", "b", "c")
+    assert pool.submit(image(1)).result(60) == "for infer only"
 
 
 def test_an_error_of_the_function_is_the_callers(pool_of: MakePool) -> None:
@@ -66,8 +66,8 @@ def test_an_error_of_the_function_is_the_callers(pool_of: MakePool) -> None:
 
     pool = pool_of(size=1)
     with pytest.raises(ZeroDivisionError, match="mine"):
-        pool.call(fails).result(10)
-    assert (pool.submit(image(1)).result(10)[0] == answer(1)).all()
+        pool.call(fails).result(60)
+    assert (pool.submit(image(1)).result(60)[0] == answer(1)).all()
     assert not pool.stats().workers[0].replaced
 
 
@@ -75,8 +75,8 @@ def test_an_error_of_the_runtime_inside_it_costs_the_context(pool_of: MakePool, 
     pool = pool_of(size=1)
     double.fault("rknn_run", -1)
     with pytest.raises(errors.RknnError):
-        pool.call(lambda context: context.infer(image(1))).result(10)
-    assert (pool.submit(image(2)).result(10)[0] == answer(2)).all()
+        pool.call(lambda context: context.infer(image(1))).result(60)
+    assert (pool.submit(image(2)).result(60)[0] == answer(2)).all()
     assert pool.stats().workers[0].replaced == 1
 
 
@@ -86,13 +86,13 @@ def test_nobody_else_uses_the_context_meanwhile(pool_of: MakePool) -> None:
 
     def hold(context: Context) -> Any:
         entered.set()
-        leave.wait(10)
+        leave.wait(60)
         return context.infer(image(5))[0]
 
     held, other = pool.call(hold), pool.submit(image(6))
-    assert entered.wait(10) and not other.done()
+    assert entered.wait(60) and not other.done()
     leave.set()
-    assert (held.result(10) == answer(5)).all() and (other.result(10)[0] == answer(6)).all()
+    assert (held.result(60) == answer(5)).all() and (other.result(60)[0] == answer(6)).all()
 
 
 def test_a_call_wakes_a_worker_and_not_the_watch(pool_of: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_a_call_wakes_a_worker_and_not_the_watch(pool_of: MakePool, monkeypatch:
     monkeypatch.setattr(WorkerGroup, "_idle_for_good", lambda group: looks.append(1) or idle(group))
     pool = pool_of(size=2, timeout=60)
     for value in range(50):
-        assert (pool.submit(image(value)).result(10)[0] == answer(value)).all()
+        assert (pool.submit(image(value)).result(60)[0] == answer(value)).all()
     assert len(looks) < 10
 
 
@@ -128,22 +128,22 @@ def test_closing_there_is_refused_too(pool_of: MakePool) -> None:
     pool = pool_of(size=1)
     with pool._group._lock, pytest.raises(errors.ContextInvalid, match="signal handler"):
         pool.close()
-    assert pool.submit(image(2)).result(10)[0][0, 0, 0, 0] == answer(2)
+    assert pool.submit(image(2)).result(60)[0][0, 0, 0, 0] == answer(2)
 
 
 def test_whoever_holds_a_future_stops_nobody_else(pool_of: MakePool) -> None:
     """A handler may have interrupted its thread in ``cancel`` of a call that a worker wants to begin."""
     pool = pool_of(size=1)
     entered, leave = threading.Event(), threading.Event()
-    first = pool.call(lambda context: entered.set() or leave.wait(10))
-    assert entered.wait(10)
+    first = pool.call(lambda context: entered.set() or leave.wait(60))
+    assert entered.wait(60)
     held = pool.submit(image(1))
     with held._condition:
         leave.set()
-        assert first.result(10) is True  # the worker goes on to the call that is held
+        assert first.result(60) is True  # the worker goes on to the call that is held
         other = pool.submit(image(2))
         assert pool.stats().calls == 1
-    assert held.result(10)[0][0, 0, 0, 0] == answer(1) and other.result(10)[0][0, 0, 0, 0] == answer(2)
+    assert held.result(60)[0][0, 0, 0, 0] == answer(1) and other.result(60)[0][0, 0, 0, 0] == answer(2)
 
 
 def test_a_thread_that_waits_holds_nothing(pool_of: MakePool) -> None:
@@ -153,9 +153,9 @@ def test_a_thread_that_waits_holds_nothing(pool_of: MakePool) -> None:
 
     def handler() -> None:
         leave.set()
-        found.append(pool.submit(image(3)).result(10)[0][0, 0, 0, 0])
+        found.append(pool.submit(image(3)).result(60)[0][0, 0, 0, 0])
 
-    first = pool.call(lambda context: leave.wait(10))
+    first = pool.call(lambda context: leave.wait(60))
     waits = type(first)._wait
 
     def interrupted(self: object, timeout: float | None) -> None:
@@ -165,7 +165,7 @@ def test_a_thread_that_waits_holds_nothing(pool_of: MakePool) -> None:
 
     with handling(handler), pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(first), "_wait", interrupted)
-        assert first.result(10) is True
+        assert first.result(60) is True
     assert found == [answer(3)]
 
 
@@ -173,10 +173,10 @@ def test_an_alarm_that_asks_for_frames_neither_hangs_nor_changes_results(pool_of
     pool = pool_of(size=2, queue=1)
 
     def ask() -> None:
-        assert pool.submit(image(5)).result(10)[0][0, 0, 0, 0] == answer(5)
+        assert pool.submit(image(5)).result(60)[0][0, 0, 0, 0] == answer(5)
 
     def work() -> None:
-        assert pool.submit(image(2)).result(10)[0][0, 0, 0, 0] == answer(2)
+        assert pool.submit(image(2)).result(60)[0][0, 0, 0, 0] == answer(2)
 
     assert alarmed(work, ask, wanted=100, attempts=100_000) >= 10
 
@@ -184,7 +184,7 @@ def test_an_alarm_that_asks_for_frames_neither_hangs_nor_changes_results(pool_of
 def test_futures_behave_as_those_of_the_standard_library(pool_of: MakePool) -> None:
     pool = pool_of(size=1)
     leave = threading.Event()
-    first, second, third = (pool.call(lambda context: leave.wait(10)) for _ in range(3))
+    first, second, third = (pool.call(lambda context: leave.wait(60)) for _ in range(3))
     with pytest.raises(futures.TimeoutError):
         first.result(0.01)
     with pytest.raises(futures.TimeoutError):

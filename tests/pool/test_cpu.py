@@ -387,10 +387,10 @@ def test_infer_async() -> None:
     with open_cpu(genuine("mean_std.rk3588.i8")) as context:
         expected = context.infer(*golden.inputs)
         futures = [context.infer_async(*golden.inputs) for _ in range(5)]
-        assert all(np.array_equal(future.result(10)[0], expected[0]) for future in futures)
-        assert context.infer_async(*golden.inputs, raw=True).result(10)[0].data.dtype == np.int8
+        assert all(np.array_equal(future.result(60)[0], expected[0]) for future in futures)
+        assert context.infer_async(*golden.inputs, raw=True).result(60)[0].data.dtype == np.int8
         with pytest.raises(errors.InputInvalid):
-            context.infer_async(np.zeros((1, 2))).result(10)
+            context.infer_async(np.zeros((1, 2))).result(60)
     with pytest.raises(errors.ContextInvalid):
         context.infer_async(*golden.inputs)
 
@@ -402,7 +402,7 @@ def test_an_async_call_waits_for_whoever_holds_the_context() -> None:
             future = context.infer_async(*golden.inputs)
             context.infer(*golden.inputs)
             assert not future.done()
-        assert future.result(10)
+        assert future.result(60)
 
 
 def test_closing_waits_for_the_call_under_way_and_cancels_the_others() -> None:
@@ -425,7 +425,7 @@ def test_a_callback_may_close_the_context() -> None:
         closed.set()
 
     context.infer_async(*golden.inputs).add_done_callback(close)
-    assert closed.wait(10) and context.closed
+    assert closed.wait(60) and context.closed
 
 
 def test_async_inputs_are_watched_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,12 +433,12 @@ def test_async_inputs_are_watched_on_request(monkeypatch: pytest.MonkeyPatch) ->
     golden = golden_of("mean_std.rk3588.i8")
     image = golden.inputs[0].copy()
     with open_cpu(genuine("mean_std.rk3588.i8")) as context:
-        assert context.infer_async(image).result(10)
+        assert context.infer_async(image).result(60)
         with context.exclusive():
             future = context.infer_async(image)
             image[0, 0, 0, 0] ^= 1
         with pytest.raises(errors.InputInvalid, match="input 0 was changed"):
-            future.result(10)
+            future.result(60)
 
 
 def test_async_mode_answers_with_the_frame_before() -> None:

@@ -130,7 +130,7 @@ def test_the_process_ends_with_its_session_and_with_what_is_dropped(opened: Open
     first.close()
     del second
     for process in processes:
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)", "sys.exit()", "raise ValueError"])

@@ -451,11 +451,11 @@ def test_one_caller_at_a_time(start: Start, double: Double3) -> None:
     def hold() -> None:
         with context.exclusive():
             inside.set()
-            done.wait(10)
+            done.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    inside.wait(10)
+    inside.wait(60)
     with pytest.raises(ContextInvalid, match="in use by another thread"):
         context.run()
     done.set()

@@ -396,9 +396,9 @@ def test_pause_and_resume(chat: Chat, version: str) -> None:
 
     with chat().session(callbacks=callbacks(result=result)) as session:
         future = session.run_async(TokenInput([1]), FEW)
-        assert reached.wait(10) and not future.done()
+        assert reached.wait(60) and not future.done()
         session.resume()
-        future.result(10)
+        future.result(60)
     assert heard.ids == counted(1, 5) and set(heard.states) == {
         CallState.NORMAL,
         CallState.MAX_NEW_TOKEN_REACHED,
@@ -495,9 +495,9 @@ def test_stop_from_another_thread(chat: Chat, double: Double3) -> None:
         for _ in range(5):
             begun.clear()
             future = session.run_async(TokenInput([1]), ENDLESS)
-            assert begun.wait(10)
+            assert begun.wait(60)
             session.stop()
-            assert future.result(10).state is CallState.STOP
+            assert future.result(60).state is CallState.STOP
 
 
 def test_stop_right_after_the_start(chat: Chat) -> None:
@@ -507,7 +507,7 @@ def test_stop_right_after_the_start(chat: Chat) -> None:
         for _ in range(50):
             future = session.run_async(TokenInput([1]), ENDLESS)
             session.stop()
-            assert future.result(10).state is CallState.STOP
+            assert future.result(60).state is CallState.STOP
 
 
 def test_close_stops_and_waits(chat: Chat, double: Double3) -> None:
@@ -567,7 +567,7 @@ def test_the_librarys_own_asynchronous_runs(chat: Chat, double: Double3) -> None
             assert session.run(TokenInput([5]), FEW).n_decode_tokens == 5
             future = session.run_async(TokenInput([5]), ENDLESS)
             session.stop()
-            assert future.result(10).state is CallState.STOP
+            assert future.result(60).state is CallState.STOP
         session.set_callbacks(callbacks(embed=fail))
         with pytest.raises(LookupError, match="no row"):
             session.run(TokenInput([5]))
@@ -583,7 +583,7 @@ def test_an_interrupt_while_the_thread_starts(chat: Chat, monkeypatch: pytest.Mo
 
     def interrupted(thread: threading.Thread) -> None:
         start(thread)
-        assert begun.wait(10)
+        assert begun.wait(60)
         raise KeyboardInterrupt
 
     with chat().session(callbacks=callbacks(result=lambda found, state: begun.set())) as session:
@@ -625,7 +625,7 @@ def test_an_exception_in_a_callback_reaches_the_caller(chat: Chat, name: str) ->
     if name == "output":
         given["outputs"] = (0,)  # type: ignore[assignment]
     with chat().session(callbacks=callbacks(**given)) as session:
-        for call in (session.run, lambda *a: session.run_async(*a).result(10)):
+        for call in (session.run, lambda *a: session.run_async(*a).result(60)):
             with pytest.raises(Mine) as caught:
                 call(PromptInput("x"), FEW)
             assert any(entry.name == "fail" for entry in caught.traceback)
@@ -718,7 +718,7 @@ def test_two_threads_on_one_session(chat: Chat, double: Double3) -> None:
         with pytest.raises(ContextInvalid, match="in use by another thread"):
             session.clear_kvcache()
         session.stop()
-        future.result(10)
+        future.result(60)
 
 
 def test_sessions_take_turns(chat: Chat, double: Double3) -> None:
@@ -727,7 +727,7 @@ def test_sessions_take_turns(chat: Chat, double: Double3) -> None:
     heard = [Heard() for _ in range(4)]
     sessions = [context.session(callbacks=callbacks(result=h)) for h in heard]
     runs = [s.run_async(TokenInput([10 * n]), FEW) for n, s in enumerate(sessions)]
-    assert all(run.result(10).n_decode_tokens == 5 for run in runs)
+    assert all(run.result(60).n_decode_tokens == 5 for run in runs)
     assert [h.ids for h in heard] == [counted(10 * n, 5) for n in range(4)]
 
 
@@ -767,7 +767,7 @@ def test_after_a_fork_the_child_owns_nothing(chat: Chat, double: Double3) -> Non
         os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     session.stop()
-    assert run.result(10).state is CallState.STOP
+    assert run.result(60).state is CallState.STOP
 
 
 def test_a_session_that_is_dropped(chat: Chat, double: Double3) -> None:

@@ -83,13 +83,13 @@ def child(*arguments: object, command: str = "serve", **options: Any) -> Iterato
     try:
         until(lambda: address() or process.poll() is not None)
         if process.poll() is not None:
-            reader.join(10)
+            reader.join(60)
         found = address()
         yield Child(process, found.group(1) if found else "", said)
     finally:
         process.kill()
         process.wait()
-        reader.join(10)
+        reader.join(60)
 
 
 def _read(lines: Any, said: list[str]) -> None:

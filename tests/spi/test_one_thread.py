@@ -32,7 +32,7 @@ def running() -> list[threading.Thread]:
 
 def gone() -> bool:
     for thread in running():
-        thread.join(5)
+        thread.join(60)
     return not running()
 
 
@@ -41,14 +41,14 @@ def test_calls_are_made_in_their_order_by_one_thread(thread: OneThread) -> None:
     asked = [
         thread.submit(lambda n: made.append((n, threading.current_thread())), number) for number in range(50)
     ]
-    assert [future.result(5) for future in asked] == [None] * 50
+    assert [future.result(60) for future in asked] == [None] * 50
     assert [number for number, _ in made] == list(range(50))
     assert gone()
 
 
 def test_a_pause_is_bridged_by_the_same_thread() -> None:
     thread = OneThread("one", daemon=True, idle=5)
-    first, second = (thread.submit(threading.get_ident).result(5) for _ in range(2))
+    first, second = (thread.submit(threading.get_ident).result(60) for _ in range(2))
     assert first == second
     thread.close()
     assert not running()
@@ -57,15 +57,15 @@ def test_a_pause_is_bridged_by_the_same_thread() -> None:
 def test_without_a_pause_nothing_waits_when_the_result_is_there() -> None:
     thread = OneThread("one", daemon=True)
     for _ in range(200):
-        before = thread.submit(threading.current_thread).result(5)
-        assert thread.submit(threading.current_thread).result(5) is not before
+        before = thread.submit(threading.current_thread).result(60)
+        assert thread.submit(threading.current_thread).result(60) is not before
 
 
 def test_errors_are_in_the_future_and_the_next_call_is_made(thread: OneThread) -> None:
     failed, well = thread.submit(divmod, 1, 0), thread.submit(divmod, 7, 2)
     with pytest.raises(ZeroDivisionError):
-        failed.result(5)
-    assert well.result(5) == (3, 1)
+        failed.result(60)
+    assert well.result(60) == (3, 1)
 
 
 def test_close_cancels_what_waits_and_waits_for_what_runs(thread: OneThread) -> None:
@@ -73,11 +73,11 @@ def test_close_cancels_what_waits_and_waits_for_what_runs(thread: OneThread) -> 
 
     def long() -> int:
         begun.set()
-        assert stop.wait(5)
+        assert stop.wait(60)
         return 1
 
     first, second = thread.submit(long), thread.submit(int)
-    assert begun.wait(5)
+    assert begun.wait(60)
     thread.close(stop.set)
     assert not wait([first, second], 0).not_done
     assert first.result(0) == 1 and second.cancelled() and not running()
@@ -89,7 +89,7 @@ def test_close_cancels_what_waits_and_waits_for_what_runs(thread: OneThread) -> 
 
 
 def test_closing_from_a_call_does_not_wait_for_itself(thread: OneThread) -> None:
-    thread.submit(thread.close).result(5)
+    thread.submit(thread.close).result(60)
     assert gone()
 
 
@@ -104,7 +104,7 @@ def test_what_asks_is_let_go_without_the_collector(thread: OneThread) -> None:
         owner = Owner()
         watched = weakref.ref(owner)
         with pytest.raises(KeyError):
-            thread.submit(owner.call).result(5)
+            thread.submit(owner.call).result(60)
         del owner
         until = time.monotonic() + 5
         while watched() is not None and time.monotonic() < until:
@@ -127,7 +127,7 @@ def test_a_thread_that_does_not_start(
         with pytest.raises(type(error)):
             thread.submit(int, future=future)
     assert future.cancel()
-    assert thread.submit(int).result(5) == 0
+    assert thread.submit(int).result(60) == 0
 
 
 def test_a_forked_child_has_a_thread_of_its_own(thread: OneThread) -> None:
@@ -136,7 +136,7 @@ def test_a_forked_child_has_a_thread_of_its_own(thread: OneThread) -> None:
     thread.submit(stop.wait, 5)
     child = os.fork()
     if child == 0:
-        os._exit(thread.submit(int, "7").result(5))
+        os._exit(thread.submit(int, "7").result(60))
     stop.set()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 

@@ -530,16 +530,16 @@ def test_models_that_run_in_turn_share_internal_memory(monkeypatch: pytest.Monke
 
         def wait(self: Any, *args: Any) -> Any:
             inside.set()
-            leave.wait(10)
+            leave.wait(60)
             return compute(self, *args)
 
         monkeypatch.setattr(type(first), "_compute", wait)
         future = first.infer_async(image)
-        assert inside.wait(10)
+        assert inside.wait(60)
         with pytest.raises(errors.ContextInvalid, match="same internal memory"):
             second.infer(image)
         leave.set()
-        assert future.result(10) is not None
+        assert future.result(60) is not None
         second.infer(image)
 
 

@@ -185,10 +185,11 @@ def temporary() -> set[str]:
 
 
 @pytest.fixture
-def nothing_left() -> Iterator[None]:
-    before = temporary()
+def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A temporary directory that no other process writes to, and nothing of a dump there after the test."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield
-    until(lambda: temporary() == before)
+    until(lambda: not temporary())
 
 
 def same_files(one: Path, other: Path) -> None:

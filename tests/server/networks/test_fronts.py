@@ -263,7 +263,9 @@ def test_a_server_is_taken_out_updated_and_put_back(
         pair[0].start()
         put_back(before, pair[0])
         until(lambda: asked(pair[0]))
+    again = load.outcomes.pop("REST again", 0)
     assert set(load.outcomes) == {"REST", "gRPC"}, load.outcomes
+    assert again <= (8 if before.name == "nginx" else 0)  # clients of REST, times nginx read its file anew
 
 
 def test_no_server_at_all_is_said_and_is_over_when_one_is_back(
