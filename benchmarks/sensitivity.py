@@ -2,8 +2,8 @@
 
     python benchmarks/sensitivity.py MODEL.rknn ... [--rate 0.001]
 
-After every quantised convolution one value in 1,000 (``--rate``) moves by one step, which is about how often
-a layer computed from the file differs from the simulator's. If the outputs move as far as they are from the
+After every quantised convolution one value in 1,000 (``--rate``) moves by one step: most layers computed from the
+file differ from the simulator's less often, some ten times as often (docs/fidelity.md). If the outputs move as far as they are from the
 simulator's (``<model>.npz`` beside the file), rounding explains the whole distance.
 """
 

@@ -27,8 +27,10 @@ def zoo(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     for folder in ("sweep", "zoo"):
         monkeypatch.syspath_prepend(str(TOOLS / folder))
     import answers
+    import boxes
     import joined
     import layers
+    import meanings
     import measure
     import page
     import stored
@@ -37,8 +39,10 @@ def zoo(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     found = SimpleNamespace(
         answers=answers,
+        boxes=boxes,
         joined=joined,
         layers=layers,
+        meanings=meanings,
         measure=measure,
         page=page,
         stored=stored,
@@ -213,3 +217,60 @@ def test_layers_that_fail_leave_the_conversion(zoo: SimpleNamespace, tmp_path: P
     assert not job.converted
     assert (tmp_path / "rk3588.i8.rknn").exists()
     assert not (tmp_path / "rk3588.i8.fail").exists()
+
+
+def test_a_normalisation_in_the_steps_of_its_calibration(zoo: SimpleNamespace) -> None:
+    """The simulator of RV1106 rounds inside of it; with the ranges of the calibration it is the same to the byte."""
+    with open_cpu(ModelFile(DATA / "vit_like.rk3588.i8.rknn")) as context:
+        graph = context._shapes.current.plan.graph  # type: ignore[attr-defined]
+    node = next(node for node in graph.nodes if node.op == "exNorm")
+    source, target = (graph.tensors[i] for i in (node.inputs[0], node.outputs[0]))
+    rng = np.random.default_rng(5)
+    levels = rng.integers(-128, 127, source.shape, endpoint=True)
+    x = ((levels - source.quant.zero_point) * source.quant.scale).astype(np.float32)
+    kept = {
+        source.name: x,
+        target.name: np.zeros(target.shape, np.float32),
+        "net/norm": np.array([4.0, 2.0, 3.0]),
+    }
+    simulator = zoo.joined.Simulated(graph, kept)
+    place = graph.nodes.index(node)
+    ways = list(simulator._in_steps(simulator._real.nodes[place], [x]))
+    assert len(ways) == 2  # int8 and int16
+    scale, zero = target.quant.scale, target.quant.zero_point
+    stored = (np.clip(np.rint(ways[0][0] / scale) + zero, -128, 127) - zero) * scale
+    kept[target.name] = stored.astype(np.float32)
+    plain = simulator._run(simulator._real.nodes[place], [x], 0)
+    proof = simulator.prove(node.outputs[0], plain.astype(np.float32))
+    assert proof is not None
+    assert proof.share == 1.0
+    assert simulator._own(node.outputs[0], stored).agreement(plain, kept[target.name]) < 0.9
+
+
+def test_what_a_user_reads(zoo: SimpleNamespace) -> None:
+    """Texts by edits, boxes by overlap, vectors by their nearest other."""
+    meanings = zoo.meanings.MEANINGS
+    assert zoo.meanings.edits([1, 2, 3], [1, 3, 4]) == 2
+    steps = np.eye(5, dtype=np.float32)[[0, 2, 2, 0, 2, 3]]
+    assert meanings["text"].read([steps]) == [2, 2, 3]
+    assert meanings["text"].compare([[2, 2, 3]], [[2, 3]]) == pytest.approx(100 * 2 / 3)
+    mask = np.zeros((40, 40), bool)
+    mask[2:8, 3:20] = mask[20:30, 5:9] = True
+    found = zoo.boxes.regions(mask)
+    assert found.tolist() == [[3, 2, 20, 8, 0], [5, 20, 9, 30, 0]]
+    assert zoo.boxes.matched([found], [found[:1]]) == pytest.approx(100 * 2 / 3)
+    assert zoo.boxes.matched([found[:0]], [found[:0]]) == 100.0
+    vectors = [np.array(v, float) for v in ((1, 0), (1, 0.1), (0, 1), (0.1, 1))]
+    assert meanings["embedding"].compare(vectors, vectors) == 100.0
+
+
+def test_overlapping_boxes_leave_the_best(zoo: SimpleNamespace) -> None:
+    """YOLOv8's answer: of two boxes on one thing the likelier stays, of another class both do."""
+    columns = [
+        (50, 50, 20, 20, 0.9, 0),
+        (51, 50, 20, 20, 0.8, 0),
+        (50, 51, 20, 20, 0, 0.7),
+        (90, 9, 8, 8, 0.1, 0),
+    ]
+    boxes = zoo.boxes.yolov8([np.array(columns, np.float32).T[None]])
+    assert boxes.tolist() == [[40, 40, 60, 60, 0], [40, 41, 60, 61, 1]]

@@ -24,8 +24,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from norm_ranges import norm_ranges
+from numpy.typing import NDArray
 from targets import QUANTIZED, dtype_of
 
 __all__ = ["Convertible", "Job", "convert_all"]

@@ -1,7 +1,7 @@
-"""What the toolkit calibrates inside a layer normalisation for RV1106, where its simulator computes one in int16 steps.
+"""What the toolkit calibrates inside a layer normalisation for RV1106, where its simulator computes one in steps.
 
 The centred values, the factor 1 / deviation and their product each have a step, the largest magnitude of the calibration
-over 32,767. The file does not hold these: the board computes such a layer in float32.
+over 127 or, in other networks, 32,767. The file does not hold these: the board computes such a layer in float32.
 """
 
 from __future__ import annotations

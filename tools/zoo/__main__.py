@@ -12,7 +12,7 @@ Where a network is not good, its layers tell: each computes on the simulator's v
 
 Trained networks that packages ship are compared on many real inputs, with what a user reads in their answers:
 
-    python tools/zoo trained --cache FOLDER [--target rk3588.i8] [--markdown docs/fidelity.md]    with rknnlite installed
+    python tools/zoo trained --cache FOLDER [--markdown docs/fidelity.md]    with rknnlite installed
 
 All take ``--only 'yolo*'`` (shell pattern of names), all but the first ``--target 'rk3588.*'`` as well. What is in the cache
 is not made again; ``export --again`` and ``convert --retry`` do.
@@ -99,9 +99,9 @@ def _trained(args: argparse.Namespace) -> None:
     from page import put
     from trained import judge, markdown
 
-    target = "rk3588.i8" if args.target == "*" else args.target
-    results = [judge(network, target) for network, _ in _chosen(args) if network.many]
-    text = markdown(results, target)
+    networks = [network for network, _ in _chosen(args) if network.many]
+    targets = [t for t in ("rk3588.i8", "rk3588.fp16") if fnmatch.fnmatch(t, args.target)]
+    text = markdown({target: [judge(network, target) for network in networks] for target in targets})
     print(text)
     if args.markdown:
         put(args.markdown, "trained", text)

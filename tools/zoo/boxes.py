@@ -53,7 +53,9 @@ def _kept(boxes: Array, scores: Array, least: float, iou: float) -> Array:
 def _around(x: Array, y: Array, width: Array, height: Array, kind: Any = 0) -> Array:
     """Boxes around centres."""
     sides = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-    return np.stack(np.broadcast_arrays(*(s.reshape(-1) for s in sides), np.ravel(kind)), -1).astype(np.float64)
+    return np.stack(np.broadcast_arrays(*(s.reshape(-1) for s in sides), np.ravel(kind)), -1).astype(
+        np.float64
+    )
 
 
 def yolov8(answer: Answer) -> Array:

@@ -6,7 +6,6 @@ Inputs of rank 4 become NCHW. MediaPipe's own transposed convolution becomes ONN
 from __future__ import annotations
 
 import sys
-
 from typing import Any
 
 import numpy as np
@@ -32,14 +31,21 @@ def _upsample(graph: Any, node: Any) -> None:
     """Kernel 2x2, stride 2: NHWC, weights (outputs, 2, 2, inputs)."""
     weights = next(tensor for tensor in graph.initializer if tensor.name == node.input[1])
     turned = onnx.numpy_helper.from_array(
-        np.ascontiguousarray(onnx.numpy_helper.to_array(weights).transpose(3, 0, 1, 2)), f"{node.name}_weights"
+        np.ascontiguousarray(onnx.numpy_helper.to_array(weights).transpose(3, 0, 1, 2)),
+        f"{node.name}_weights",
     )
     graph.initializer.append(turned)
     make = onnx.helper.make_node
     start, middle = f"{node.name}_nchw", f"{node.name}_wide"
     steps = (
         make("Transpose", [node.input[0]], [start], perm=[0, 3, 1, 2]),
-        make("ConvTranspose", [start, turned.name, node.input[2]], [middle], strides=[2, 2], kernel_shape=[2, 2]),
+        make(
+            "ConvTranspose",
+            [start, turned.name, node.input[2]],
+            [middle],
+            strides=[2, 2],
+            kernel_shape=[2, 2],
+        ),
         make("Transpose", [middle], list(node.output), perm=[0, 2, 3, 1]),
     )
     place = list(graph.node).index(node)

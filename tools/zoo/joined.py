@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -111,10 +112,10 @@ def _scaled(part: Part, factor: float) -> Part:
     return lambda value: part(value * np.float32(factor))
 
 
-def _stepped(values: Array, most: float) -> Array:
-    """In int16 steps of which 32,767 are ``most``."""
-    step = float(most) / 32767
-    stepped: Array = np.clip(np.rint(values / step), -32768, 32767) * step
+def _stepped(values: Array, most: float, top: int) -> Array:
+    """In steps of which ``top``, the largest integer, are ``most``."""
+    step = float(most) / top
+    stepped: Array = np.clip(np.rint(values / step), -top - 1, top) * step
     return stepped
 
 
@@ -190,7 +191,7 @@ class Simulated:
             yield plain * factor + beta, 1.0, 1
 
     def _in_steps(self, node: Node, operands: list[Array]) -> Iterator[tuple[Array, float, int]]:
-        """A layer normalisation of RV1106, in the three int16 steps that the toolkit calibrated (``norm_ranges``).
+        """A layer normalisation of RV1106, in the three steps, int8 or int16, that the toolkit calibrated (``norm_ranges``).
 
         The toolkit calls the layer by other names than the network does: each normalisation's steps are tried.
         """
@@ -204,10 +205,14 @@ class Simulated:
         gamma = view.constant(1).reshape(shape) if view.has(1) else 1.0
         beta = view.constant(2).reshape(shape) if view.has(2) else 0.0
         ranges = {tuple(value) for name, value in self._kept.items() if name.endswith("/norm")}
-        for most in sorted(ranges):
-            centred = _stepped(x - x.mean(axes, keepdims=True), most[0])
+        for top, most in product((127, 32767), sorted(ranges)):
+            centred = _stepped(x - x.mean(axes, keepdims=True), most[0], top)
             deviation = np.sqrt(np.square(centred).mean(axes, keepdims=True) + eps)
-            yield _stepped(centred * _stepped(1 / deviation, most[1]), most[2]) * gamma + beta, 1.0, 3
+            yield (
+                _stepped(centred * _stepped(1 / deviation, most[1], top), most[2], top) * gamma + beta,
+                1.0,
+                3,
+            )
 
     def _own(self, index: int, kept: Array) -> Rounding | Halves:
         """How the file stores a tensor; of those that the simulator keeps in float, cut off only by the file."""

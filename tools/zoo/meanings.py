@@ -99,8 +99,12 @@ def _in_rows(place: int, size: float) -> Callable[[Answer], Array]:
 
 MEANINGS = {
     "class": Meaning("best class", "% equal", lambda a: int(a[0].argmax()), _equal),
-    "decision": Meaning("probability above 0.5", "% equal", lambda a: bool(a[0].reshape(-1)[-1] > 0.5), _equal),
-    "decision_face": Meaning("probability above 0.5", "% equal", lambda a: bool(a[1].reshape(-1)[-1] > 0.5), _equal),
+    "decision": Meaning(
+        "probability above 0.5", "% equal", lambda a: bool(a[0].reshape(-1)[-1] > 0.5), _equal
+    ),
+    "decision_face": Meaning(
+        "probability above 0.5", "% equal", lambda a: bool(a[1].reshape(-1)[-1] > 0.5), _equal
+    ),
     "text": Meaning("text", "% of characters", _text, _characters),
     "regions": Meaning("text regions", "% at IoU 0.5", lambda a: regions(a[0][0, 0] > 0.3), matched),
     "boxes_yolov8": Meaning("boxes and classes", "% at IoU 0.5", yolov8, matched),
@@ -112,7 +116,9 @@ MEANINGS = {
     "points_landmark": Meaning("468 points", "pixels of 192", _points(0, 1, 468, 3), _apart),
     "points_iris": Meaning("71 points", "pixels of 64", _points(0, 1, 71, 3), _apart),
     "mask": Meaning("mask", "% IoU", lambda a: a[0] > 0.5, _overlap),
-    "embedding": Meaning("nearest other input", "% equal", lambda a: a[0].reshape(-1).astype(np.float64), _nearest),
+    "embedding": Meaning(
+        "nearest other input", "% equal", lambda a: a[0].reshape(-1).astype(np.float64), _nearest
+    ),
     "opinion": Meaning("opinion score", "points of 5", lambda a: a[0].reshape(-1), _distance),
     "notes": Meaning("notes that sound", "% IoU", lambda a: a[1] > 0.3, _overlap),
     "pitch": Meaning("pitch", "% within 50 cents", lambda a: int(a[0].argmax()), _near_bins),

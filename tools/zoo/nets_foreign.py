@@ -30,7 +30,10 @@ _NETWORKS = (
 def from_tflite(source: Path) -> Path:
     """A TensorFlow Lite file as ONNX, its inputs NCHW."""
     path = Path(tempfile.mkdtemp()) / "model.onnx"
-    subprocess.run([_python(Exporter.TF), str(Path(__file__).with_name("foreign_tflite.py")), str(source), str(path)], check=True)
+    subprocess.run(
+        [_python(Exporter.TF), str(Path(__file__).with_name("foreign_tflite.py")), str(source), str(path)],
+        check=True,
+    )
     return path
 
 

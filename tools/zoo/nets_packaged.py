@@ -28,9 +28,7 @@ def _ppocr_det() -> Path:
     return packaged("rapidocr_onnxruntime", "models/ch_PP-OCRv4_det_infer.onnx")
 
 
-@network(
-    "ppocr_rec", text(48, 320, name="x"), **_RAPID4, **_HALVES, source=lines(48, 320), meaning="text"
-)
+@network("ppocr_rec", text(48, 320, name="x"), **_RAPID4, **_HALVES, source=lines(48, 320), meaning="text")
 def _ppocr_rec() -> Path:
     return packaged("rapidocr_onnxruntime", "models/ch_PP-OCRv4_rec_infer.onnx")
 

@@ -50,7 +50,9 @@ def _embedded(words: tuple[str, ...], steps: int, file: str) -> Source:
         parts = [rows[None, n : n + steps].astype(np.float32) for n in range(len(rows) - steps + 1)]
         if not said:
             return [parts[rng.integers(len(parts))]]
-        return [max(parts, key=lambda part: float(hear(part)[0].reshape(-1)[-1 if steps != 34 else 1 :].max()))]
+        return [
+            max(parts, key=lambda part: float(hear(part)[0].reshape(-1)[-1 if steps != 34 else 1 :].max()))
+        ]
 
     return draw
 
@@ -109,7 +111,9 @@ def _dnsmos() -> Path:
 def _echo(rng: np.random.Generator) -> list[Any]:
     """The far end, the microphone with its echo, and what a canceller left."""
     far, near = speech(rng, 6.0), speech(rng, 6.0)
-    echo = np.convolve(far, rng.standard_normal(400) * np.exp(-np.arange(400) / 80))[: far.size].astype(np.float32)
+    echo = np.convolve(far, rng.standard_normal(400) * np.exp(-np.arange(400) / 80))[: far.size].astype(
+        np.float32
+    )
     echo *= 0.3 / np.abs(echo).max()
     sounds = (far, near + echo, near + echo * rng.uniform(0, 0.5))
     features = np.stack([log_mel(sound, 513, 256, 160)[:356] for sound in sounds])
@@ -185,7 +189,20 @@ _PADDING = 256
 
 def _file_bytes(rng: np.random.Generator) -> list[Any]:
     """The first and last 1,024 bytes of a packaged file, as magika takes them."""
-    kinds = ("*.py", "*.so*", "*.json", "*.png", "*.txt", "*.h", "*.md", "*.ttf", "*.html", "*.yaml", "*.onnx", "*.csv")
+    kinds = (
+        "*.py",
+        "*.so*",
+        "*.json",
+        "*.png",
+        "*.txt",
+        "*.h",
+        "*.md",
+        "*.ttf",
+        "*.html",
+        "*.yaml",
+        "*.onnx",
+        "*.csv",
+    )
     folder = packaged("magika", "").parent
     found: list[Path] = []
     while not found:

@@ -25,7 +25,7 @@ class Wrapped(nn.Module):
         return self.call(self.inner, *inputs)
 
 
-def _lively(net: nn.Module) -> nn.Module:
+def lively(net: nn.Module) -> nn.Module:
     """The package starts all weights at 0.02, with which values of narrow networks vanish layer by layer."""
     with torch.no_grad():
         for module in net.modules():
@@ -34,12 +34,12 @@ def _lively(net: nn.Module) -> nn.Module:
     return net
 
 
-def _wrap(kind: str, config: Any, call: Callable[..., Any]) -> nn.Module:
+def wrap(kind: str, config: Any, call: Callable[..., Any]) -> nn.Module:
     config._attn_implementation = "eager"
     for part in ("text_config", "vision_config", "backbone_config"):
         if getattr(config, part, None) is not None and not isinstance(getattr(config, part), dict):
             getattr(config, part)._attn_implementation = "eager"
-    return Wrapped(_lively(getattr(hf, kind)(config).eval()), call)
+    return Wrapped(lively(getattr(hf, kind)(config).eval()), call)
 
 
 _TEXT = {
@@ -56,23 +56,23 @@ _VISION = {
 
 @network("hf_bert", tokens(1, 24, high=200), opset=12)
 def _bert() -> Any:
-    return _wrap("BertModel", hf.BertConfig(**_TEXT), lambda m, ids: m(ids)[:2])
+    return wrap("BertModel", hf.BertConfig(**_TEXT), lambda m, ids: m(ids)[:2])
 
 
 @network("hf_bert_dynamo", tokens(1, 24, high=200), dynamo=True)
 def _bert_dynamo() -> Any:
-    return _wrap("BertModel", hf.BertConfig(**_TEXT), lambda m, ids: m(ids)[0])
+    return wrap("BertModel", hf.BertConfig(**_TEXT), lambda m, ids: m(ids)[0])
 
 
 @network("hf_bert_masked", tokens(1, 24, high=200), tokens(1, 24, high=2), opset=14)
 def _bert_masked() -> Any:
-    return _wrap("BertModel", hf.BertConfig(**_TEXT), lambda m, ids, mask: m(ids, attention_mask=mask)[0])
+    return wrap("BertModel", hf.BertConfig(**_TEXT), lambda m, ids, mask: m(ids, attention_mask=mask)[0])
 
 
 @network("hf_distilbert", tokens(1, 24, high=200), opset=13)
 def _distilbert() -> Any:
     config = hf.DistilBertConfig(vocab_size=200, dim=64, n_layers=2, n_heads=4, hidden_dim=128)
-    return _wrap("DistilBertForSequenceClassification", config, lambda m, ids: m(ids).logits)
+    return wrap("DistilBertForSequenceClassification", config, lambda m, ids: m(ids).logits)
 
 
 @network("hf_deberta_v2", tokens(1, 16, high=200), opset=14)
@@ -88,31 +88,29 @@ def _deberta() -> Any:
 
 @network("hf_albert", tokens(1, 24, high=200), opset=17)
 def _albert() -> Any:
-    return _wrap("AlbertModel", hf.AlbertConfig(embedding_size=32, **_TEXT), lambda m, ids: m(ids)[0])
+    return wrap("AlbertModel", hf.AlbertConfig(embedding_size=32, **_TEXT), lambda m, ids: m(ids)[0])
 
 
 @network("hf_clip_vision", image(64), opset=14)
 def _clip_vision() -> Any:
     config = hf.CLIPVisionConfig(projection_dim=32, **_VISION)
-    return _wrap("CLIPVisionModelWithProjection", config, lambda m, x: m(x).image_embeds)
+    return wrap("CLIPVisionModelWithProjection", config, lambda m, x: m(x).image_embeds)
 
 
 @network("hf_clip_text", tokens(1, 16, high=200), opset=14)
 def _clip_text() -> Any:
     config = hf.CLIPTextConfig(projection_dim=32, max_position_embeddings=16, eos_token_id=199, **_TEXT)
-    return _wrap("CLIPTextModel", config, lambda m, ids: m(ids)[0])
+    return wrap("CLIPTextModel", config, lambda m, ids: m(ids)[0])
 
 
 @network("hf_siglip_vision", image(64), opset=17, **_HALVES)
 def _siglip() -> Any:
-    return _wrap("SiglipVisionModel", hf.SiglipVisionConfig(**_VISION), lambda m, x: tuple(m(x)[:2]))
+    return wrap("SiglipVisionModel", hf.SiglipVisionConfig(**_VISION), lambda m, x: tuple(m(x)[:2]))
 
 
 @network("hf_vit", image(64), opset=16, **_HALVES)
 def _vit() -> Any:
-    return _wrap(
-        "ViTForImageClassification", hf.ViTConfig(num_labels=50, **_VISION), lambda m, x: m(x).logits
-    )
+    return wrap("ViTForImageClassification", hf.ViTConfig(num_labels=50, **_VISION), lambda m, x: m(x).logits)
 
 
 @network("hf_dinov2", image(56), opset=17)
@@ -126,7 +124,7 @@ def _dinov2() -> Any:
         patch_size=14,
         layerscale_value=0.5,
     )
-    return _wrap("Dinov2Model", config, lambda m, x: m(x)[0])
+    return wrap("Dinov2Model", config, lambda m, x: m(x)[0])
 
 
 @network("hf_depth_anything", image(70), opset=17)
@@ -139,7 +137,7 @@ def _depth_anything() -> Any:
         backbone_config=backbone, reassemble_hidden_size=64, patch_size=14, neck_hidden_sizes=[16, 24, 32, 48],
         fusion_hidden_size=24, head_hidden_size=16,
     )  # fmt: skip
-    return _wrap("DepthAnythingForDepthEstimation", config, lambda m, x: m(x).predicted_depth)
+    return wrap("DepthAnythingForDepthEstimation", config, lambda m, x: m(x).predicted_depth)
 
 
 @network("hf_segformer", image(64), opset=12)
@@ -151,13 +149,13 @@ def _segformer() -> Any:
         decoder_hidden_size=32,
         num_labels=5,
     )
-    return _wrap("SegformerForSemanticSegmentation", config, lambda m, x: m(x).logits)
+    return wrap("SegformerForSemanticSegmentation", config, lambda m, x: m(x).logits)
 
 
 @network("hf_swin", image(64), opset=17)
 def _swin() -> Any:
     config = hf.SwinConfig(image_size=64, embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=4)
-    return _wrap("SwinModel", config, lambda m, x: m(x)[0])
+    return wrap("SwinModel", config, lambda m, x: m(x)[0])
 
 
 @network("hf_mobilevit", image(64), opset=14)
@@ -169,7 +167,7 @@ def _mobilevit() -> Any:
         num_attention_heads=2,
         num_labels=10,
     )
-    return _wrap("MobileViTForImageClassification", config, lambda m, x: m(x).logits)
+    return wrap("MobileViTForImageClassification", config, lambda m, x: m(x).logits)
 
 
 @network("hf_pvt_v2", image(64), opset=14)
@@ -181,7 +179,7 @@ def _pvt() -> Any:
         num_attention_heads=[1, 1, 2, 4],
         mlp_ratios=[4, 4, 2, 2],
     )
-    return _wrap("PvtV2ForImageClassification", config, lambda m, x: m(x).logits)
+    return wrap("PvtV2ForImageClassification", config, lambda m, x: m(x).logits)
 
 
 @network("hf_upernet_convnext", image(64), opset=13)
@@ -195,7 +193,7 @@ def _upernet() -> Any:
     config = hf.UperNetConfig(
         backbone_config=backbone, hidden_size=24, num_labels=5, use_auxiliary_head=False, pool_scales=[1, 2]
     )
-    return _wrap("UperNetForSemanticSegmentation", config, lambda m, x: m(x).logits)
+    return wrap("UperNetForSemanticSegmentation", config, lambda m, x: m(x).logits)
 
 
 _WHISPER = {
@@ -208,13 +206,13 @@ _WHISPER = {
 
 @network("hf_whisper_encoder", signal(1, 40, 100), opset=17)
 def _whisper_encoder() -> Any:
-    net = _lively(hf.WhisperModel(hf.WhisperConfig(attn_implementation="eager", **_WHISPER)).eval())
+    net = lively(hf.WhisperModel(hf.WhisperConfig(attn_implementation="eager", **_WHISPER)).eval())
     return Wrapped(net.get_encoder(), lambda m, x: m(x)[0])
 
 
 @network("hf_whisper_decoder", tokens(1, 12, high=200), signal(1, 50, 64), opset=17)
 def _whisper_decoder() -> Any:
-    net = _lively(
+    net = lively(
         hf.WhisperForConditionalGeneration(hf.WhisperConfig(attn_implementation="eager", **_WHISPER)).eval()
     )
 
@@ -237,27 +235,25 @@ def _wav2vec2() -> Any:
         conv_dim=(24, 24, 24), conv_stride=(5, 4, 4), conv_kernel=(10, 4, 4), num_feat_extract_layers=3, num_conv_pos_embeddings=8,
         num_conv_pos_embedding_groups=4, **_TEXT,
     )  # fmt: skip
-    return _wrap("Wav2Vec2ForCTC", config, lambda m, x: m(x).logits)
+    return wrap("Wav2Vec2ForCTC", config, lambda m, x: m(x).logits)
 
 
 @network("hf_t5_encoder", tokens(1, 16, high=200), opset=13)
 def _t5() -> Any:
     config = hf.T5Config(vocab_size=200, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4)
-    return _wrap("T5EncoderModel", config, lambda m, ids: m(ids)[0])
+    return wrap("T5EncoderModel", config, lambda m, ids: m(ids)[0])
 
 
 @network("hf_gpt2", tokens(1, 16, high=200), opset=14)
 def _gpt2() -> Any:
     config = hf.GPT2Config(vocab_size=200, n_positions=32, n_embd=64, n_layer=2, n_head=4, use_cache=False)
-    return _wrap("GPT2LMHeadModel", config, lambda m, ids: m(ids, attention_mask=torch.ones_like(ids)).logits)
+    return wrap("GPT2LMHeadModel", config, lambda m, ids: m(ids, attention_mask=torch.ones_like(ids)).logits)
 
 
 @network("hf_llama", tokens(1, 16, high=200), opset=17)
 def _llama() -> Any:
     config = hf.LlamaConfig(num_key_value_heads=2, max_position_embeddings=32, use_cache=False, **_TEXT)
-    return _wrap(
-        "LlamaForCausalLM", config, lambda m, ids: m(ids, attention_mask=torch.ones_like(ids)).logits
-    )
+    return wrap("LlamaForCausalLM", config, lambda m, ids: m(ids, attention_mask=torch.ones_like(ids)).logits)
 
 
 @network("hf_yolos", image(64), opset=13)
@@ -268,7 +264,7 @@ def _yolos() -> Any:
         num_labels=5,
         use_mid_position_embeddings=False,
     )
-    return _wrap("YolosForObjectDetection", config, lambda m, x: (m(x).logits, m(x).pred_boxes))
+    return wrap("YolosForObjectDetection", config, lambda m, x: (m(x).logits, m(x).pred_boxes))
 
 
 @network("hf_rtdetr", image(64), opset=17, mean=(0.0,), std=(255.0,))
@@ -285,4 +281,4 @@ def _rtdetr() -> Any:
         d_model=32, decoder_in_channels=[32, 32, 32], decoder_ffn_dim=64, decoder_layers=2, decoder_attention_heads=4, num_queries=20,
         num_labels=5, anchor_image_size=None,
     )  # fmt: skip
-    return _wrap("RTDetrForObjectDetection", config, lambda m, x: (m(x).logits, m(x).pred_boxes))
+    return wrap("RTDetrForObjectDetection", config, lambda m, x: (m(x).logits, m(x).pred_boxes))

@@ -14,11 +14,12 @@ __all__ = ["WORDS", "captchas", "face", "faces", "lines", "mixed", "pages", "peo
 
 Picture = NDArray[np.uint8]
 
-WORDS = (
+_TEXT = (
     "board network light water machine morning signal carry number window river paper garden yellow engine "
     "station bridge winter silver answer simple travel second bottle market doctor orange kitchen summer "
     "picture 2024 17 380 9.50 No.4 RK3588 total invoice street London Paris A4 100% open closed exit north"
-).split()
+)
+WORDS = tuple(_TEXT.split())
 
 # package, file, faces as (centre x, centre y, size) in its pixels
 _PHOTOGRAPHS = (
@@ -172,7 +173,9 @@ def captchas(height: int, width: int, channels: int) -> Source:
             colour = [int(c) for c in rng.integers(0, 140, 3)]
             place = (int(pitch * (n + 0.15)), int(height * rng.uniform(0.68, 0.85)))
             letter = letters[rng.integers(len(letters))]
-            cv2.putText(full, letter, place, cv2.FONT_HERSHEY_DUPLEX, scale, colour, max(1, height // 26), cv2.LINE_AA)
+            cv2.putText(
+                full, letter, place, cv2.FONT_HERSHEY_DUPLEX, scale, colour, max(1, height // 26), cv2.LINE_AA
+            )
         for _ in range(3):
             ends = [tuple(int(v) for v in rng.integers(0, (width, height))) for _ in range(2)]
             cv2.line(full, *ends, [int(c) for c in rng.integers(80, 200, 3)], 1, cv2.LINE_AA)
@@ -181,4 +184,3 @@ def captchas(height: int, width: int, channels: int) -> Source:
         return [np.ascontiguousarray(full.transpose(2, 0, 1)[None])]
 
     return draw
-

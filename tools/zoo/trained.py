@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +17,9 @@ from stored import Stored
 __all__ = ["Agreement", "Trained", "judge", "markdown"]
 
 Array = NDArray[Any]
+
+ALIKE = 0.001
+"""Difference of two cosines that counts as none."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,14 @@ def judge(network: Stored, target: str) -> Trained:
         ours, scales = _ours(network, stem)
     except Exception as error:  # whatever goes wrong concerns this network, and is told
         return Trained(network, note=f"{type(error).__name__}: {error}")
-    simulator, wanted = (_stored(path) for path in (Path(f"{stem}.many.npz"), network.folder / "float.many.npz"))
+    simulator, wanted = (
+        _stored(path) for path in (Path(f"{stem}.many.npz"), network.folder / "float.many.npz")
+    )
     shapes = [y.shape for y in wanted[0]]
-    sides = [[[y.reshape(s) for y, s in zip(answer, shapes)] for answer in side] for side in (wanted, simulator, ours)]
+    sides = [
+        [[y.reshape(s) for y, s in zip(answer, shapes)] for answer in side]
+        for side in (wanted, simulator, ours)
+    ]
     first, second, third = (_agreement(network, a, b) for a, b in combinations(sides, 2))
     within, steps = _steps(ours, simulator, scales)
     return Trained(network, first, second, third, within, steps)
@@ -102,40 +110,82 @@ def _steps(
     for place, scale in enumerate(scales):
         if scale is not None:
             apart = np.concatenate(
-                [np.abs(x[place].astype(np.float64) - y[place]).reshape(-1) / scale for x, y in zip(ours, simulator)]
+                [
+                    np.abs(x[place].astype(np.float64) - y[place]).reshape(-1) / scale
+                    for x, y in zip(ours, simulator)
+                ]
             )
             shares.append(float((apart < 1.01).mean()))
             most = max(most, float(apart.max()))
     return min(shares, default=float("nan")), most
 
 
-def markdown(results: Sequence[Trained], target: str) -> str:
-    """The section."""
-    packages = {r.network.facts["package"]["name"]: r.network.facts["package"] for r in results}
-    listed = ", ".join(f"{p['name']} {p['version']} ({p['licence']})" for p in sorted(packages.values(), key=lambda p: p["name"]))
+def markdown(results: Mapping[str, Sequence[Trained]]) -> str:
+    """The section: what was measured, then a table for each target."""
+    networks = [r.network for r in next(iter(results.values()))]
+    packages = {network.facts["package"]["name"]: network.facts["package"] for network in networks}
+    listed = ", ".join(
+        f"{p['name']} {p['version']} ({p['licence']})"
+        for p in sorted(packages.values(), key=lambda p: p["name"])
+    )
+    start = (
+        f"{len(networks)} networks with the weights that packages ship: {listed}. Calibrated with {networks[0].calibrations} "
+        f"real inputs, compared on {networks[0].many} others."
+    )
+    return "\n".join([start, "", *(_table(target, found) for target, found in results.items())])
+
+
+def _table(target: str, results: Sequence[Trained]) -> str:
     soc, _, dtype = target.partition(".")
-    many = next(r.network.many for r in results)
-    lines = [
-        f"Networks and weights from packages: {listed}. Each converted for {soc.upper()} ({dtype}), calibrated with "
-        f"{results[0].network.calibrations} real inputs and compared on {many} others.\n",
-        header("network", "package", "what a user reads", "simulator to float", "ours to float", "ours to simulator", "within one step"),
-    ]
+    lines = [f"**{soc.upper()}, {'int8' if dtype == 'i8' else dtype}.** {_summary(results)}\n"]
+    heads = (
+        "network",
+        "package",
+        "what a user reads",
+        "simulator to float",
+        "ours to float",
+        "ours to simulator",
+    )
+    lines.append(header(*heads, "within one step") if dtype == "i8" else header(*heads))
     for r in results:
         facts = r.network.facts
         meaning = MEANINGS[facts["meaning"]]
-        start = (f"`{r.network.name}`", facts["package"]["name"], f"{meaning.told}, {meaning.unit}")
+        cells = [f"`{r.network.name}`", facts["package"]["name"], f"{meaning.told}, {meaning.unit}"]
         if r.both is None:
-            lines.append(row(*start, " ".join(r.note.split())[:160], "", "", ""))
-            continue
-        lines.append(row(*start, *(_cell(a, meaning.unit) for a in (r.simulator, r.ours, r.both)), _within(r)))
+            cells += [f"not converted: {' '.join(r.note.split())[:120]}", "", ""]
+        else:
+            cells += [_cell(a, meaning.unit) for a in (r.simulator, r.ours, r.both)]
+        lines.append(row(*cells, _within(r)) if dtype == "i8" else row(*cells))
     return "\n".join(lines) + "\n"
+
+
+def _summary(results: Sequence[Trained]) -> str:
+    """How often ours is as near to the float network as the simulator, and the medians of what is told in percent."""
+    told = [r for r in results if r.both is not None]
+    near = sum(r.ours.cosine >= r.simulator.cosine - ALIKE for r in told if r.ours and r.simulator)
+    shares = [r for r in told if MEANINGS[r.network.facts["meaning"]].unit.startswith("%")]
+    medians = [
+        float(np.median([a.reading for r in shares for a in (getattr(r, side),) if a is not None]))
+        for side in ("simulator", "ours", "both")
+    ]
+    return (
+        f"Of {len(told)} networks ours is as near to the float network as the simulator in {near} (cosine at most {ALIKE:g} "
+        f"less). Median of the readings that are shares: simulator to float {medians[0]:.1f} %, ours to float {medians[1]:.1f} %, "
+        f"ours to simulator {medians[2]:.1f} %."
+    )
 
 
 def _cell(agreement: Optional[Agreement], unit: str) -> str:
     assert agreement is not None
+    if np.isnan(agreement.cosine):
+        return "not finite"
     figure = f"{agreement.reading:.1f}" if unit.startswith("%") else f"{agreement.reading:.2f}"
     return f"**{figure}** ({agreement.cosine:.4f})"
 
 
 def _within(result: Trained) -> str:
-    return "" if np.isnan(result.within) else f"{100 * result.within:.1f} %, {result.steps:.0f} at most"
+    return (
+        ""
+        if result.both is None or np.isnan(result.within)
+        else f"{100 * result.within:.1f} %, {result.steps:.0f} at most"
+    )
