@@ -83,7 +83,7 @@ def _deberta() -> Any:
         position_biased_input=False,
     )  # fmt: skip
     call = lambda m, ids: m(ids, attention_mask=torch.ones_like(ids))[0]  # noqa: E731
-    return _wrap("DebertaV2Model", config, call)
+    return wrap("DebertaV2Model", config, call)
 
 
 @network("hf_albert", tokens(1, 24, high=200), opset=17)

@@ -105,7 +105,9 @@ def check_convolution(
     columns = conv.weight_shape[3] == y.shape[3] == 1  # rk3566 and rk3568 have a column computed as a row
     wanted = conv.weight_shape[2:][::-1] if columns and kernel[0] == 1 else conv.weight_shape[2:]
     if kernel not in (wanted, conv.weight_shape[2:]):
-        sizes = f"registers are for a kernel of {kernel[0]}x{kernel[1]}, its weight is {wanted[0]}x{wanted[1]}"
+        sizes = (
+            f"registers are for a kernel of {kernel[0]}x{kernel[1]}, its weight is {wanted[0]}x{wanted[1]}"
+        )
         if kernel != family.places.held(wanted):
             raise ModelInvalid(f"node {node.label()}: its {sizes}")
         node.overflow = f"its {sizes}, and they hold no more than {family.places.largest_kernel}"

@@ -204,7 +204,9 @@ class RegisterMap:
     def held(self, kernel: Pair) -> Pair:
         """What the registers hold of a kernel: one that is too large loses its upper bits."""
         assert self.kernel is not None
-        height, width = (((n - self.kernel_less) & self._most(i)) + self.kernel_less for i, n in enumerate(kernel))
+        height, width = (
+            ((n - self.kernel_less) & self._most(i)) + self.kernel_less for i, n in enumerate(kernel)
+        )
         return height, width
 
     @property
