@@ -112,7 +112,7 @@ def test_the_corpus_covers_what_it_should() -> None:
                  "batch_four", "two_images", "mean_std"):  # fmt: skip
         assert any(part in name for name in names), f"no model for {part}"
     size = sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file())
-    assert size < 12_000_000, f"tests/data holds {size} bytes, 12 MB are allowed"
+    assert size < 12_200_000, f"tests/data holds {size} bytes, 12.2 MB are allowed"
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)

@@ -325,7 +325,7 @@ def test_large_constant_on_paper() -> None:
     """A constant that claims gigabytes is refused before anything of its size is allocated."""
     big = tensor("k", (1, 1024, 1024, 1024), CONST, FLOAT32, s18=0)
     data = made([X, big, Y], [node("Add", [0, 1], [2])], [2], blobs=[bytes(64)])
-    with limits(20, 16 << 20), pytest.raises(ModelInvalid, match="but 16 elements stored"):
+    with limits(20, 16 << 20), pytest.raises(ModelInvalid, match="1024, 1024, 1024"):
         open_cpu(data)
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from rknnlite_graph.graph import TensorRole
-from rknnlite_graph.lowering import Form
+from rknnlite_graph.lowering import NETWORK_FORMS, Form
 from rknnlite_graph.read import read_graph
 
 import rknnlite
@@ -24,7 +24,7 @@ from tests.support.corpus import DATA, EXAMPLES, genuine, golden_of, open_cpu
 
 from .support import NAMES, checked, dims, feeds, metadata, onnx, run
 
-FORMS = [form.value for form in Form]
+FORMS = [form.value for form in NETWORK_FORMS]
 SAMPLE = (
     "act_prelu.rk3588.i8", "arithmetic.rk3588.i8", "attention.rk3562.fp16", "bfloat_chain.rk3588.bf16",
     "deconv_k3_s2.rk3588.i8", "image_and_vector.rk3588.i8", "int16_chain.rk3588.i16", "hybrid_float.rk3588.i8",

@@ -203,10 +203,8 @@ class RegisterMap:
 
     def held(self, kernel: Pair) -> Pair:
         """What the registers hold of a kernel: one that is too large loses its upper bits."""
-        assert self.kernel is not None
-        height, width = (
-            ((n - self.kernel_less) & self._most(i)) + self.kernel_less for i, n in enumerate(kernel)
-        )
+        less = self.kernel_less
+        height, width = ((n - less & self._most(i)) + less for i, n in enumerate(kernel))
         return height, width
 
     @property

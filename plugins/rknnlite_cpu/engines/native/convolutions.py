@@ -13,7 +13,7 @@ from ...values import Array
 from .description import Flag, Op, Plane, padding_of
 from .output_functions import check_function, write_function
 from .packing import dense_weights, depthwise_order, depthwise_weights, eight_bits, padded_to
-from .writer import Writer, demand, in_bytes
+from .writer import Writer, demand, demand_bytes, demand_finite, in_bytes
 
 __all__ = ["check_convolution", "write_convolution"]
 
@@ -26,7 +26,8 @@ def check_convolution(view: NodeView) -> None:
     demand(fused is not None and conv is not None and stage is not None, "it has no decoded parameters")
     assert fused is not None and conv is not None and stage is not None
     x, y = view.tensor(0), view.outputs[0]
-    demand(conv.quantised and in_bytes(x) and in_bytes(y), "its values are not of 8 bits")
+    demand(conv.quantised, "it is of floats")
+    demand_bytes(x, y)
     demand(len(x.shape) == len(y.shape) == 4, "its planes are none")
     if fused.after is Activation.TABLE:
         check_function(view)
@@ -126,7 +127,7 @@ def _output_stage(op: Op, stage: IntegerStage, joined: bool) -> None:
     slope = np.zeros(count, np.float32) if stage.slope is None else stage.slope.reshape(-1)
     demand(slope.size == count, "slopes that differ by position")
     factor = np.broadcast_to(stage.factor, count)
-    demand(bool(np.isfinite(factor).all() and np.isfinite(slope).all()), "numbers that are not finite")
+    demand_finite(factor, slope)
     flags = {
         Flag.LIMITED: stage.limited,
         Flag.SLOPED: stage.early and not stage.limited,

@@ -15,6 +15,7 @@ from typing import Any, Optional
 import numpy as np
 
 from rknnlite.errors import ModelInvalid
+from rknnlite.files.json_text import parse_json
 
 from ...values import Array
 
@@ -140,7 +141,7 @@ class ProgramText:
         """What ``pack`` wrote; arrays are views. Raises ModelInvalid for anything else."""
         try:
             end = 8 + int.from_bytes(content[:8], "little")
-            found = json.loads(content[8:end])
+            found = parse_json(content[8:end])
             ops = [_op(row, content, end) for row in found["ops"]]
             shapes = [tuple(shape) for shape in found["shapes"]]
             text = cls(ops, found["size"], tuple(found["layout"]), shapes)

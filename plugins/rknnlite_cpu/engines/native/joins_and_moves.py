@@ -13,7 +13,7 @@ from rknnlite_graph.resize_coordinates import Linear, resize_steps
 from ...ops import builder_of
 from ...values import centred_range, decode, encode
 from .description import Flag, Op, padding_of
-from .writer import Write, Writer, demand, in_bytes, sides_of
+from .writer import Write, Writer, demand, demand_bytes, in_bytes, sides_of
 
 __all__ = ["WRITERS", "write_table"]
 
@@ -65,7 +65,8 @@ def _join(code: str, rectify: bool, writer: Writer, view: NodeView) -> None:
 def write_table(writer: Writer, view: NodeView) -> None:
     """A function of one operand: its numpy kernel tells the result of every byte."""
     x, y = view.tensor(0), view.outputs[0]
-    demand(in_bytes(x) and in_bytes(y) and x.shape == y.shape, "its values are not of 8 bits")
+    demand_bytes(x, y)
+    demand(x.shape == y.shape, "its values")
     demand(view.live == [x.index], "more than one operand")
     others = [tensor for tensor in view.inputs[1:] if tensor is not None]
     demand(all(prod(tensor.shape) == 1 for tensor in others), "an operand of several values")
@@ -138,7 +139,7 @@ def _placed(writer: Writer, tensors: list[Tensor], target: Tensor, place: int) -
 
 def _split(writer: Writer, view: NodeView) -> None:
     x = view.tensor(0)
-    demand(in_bytes(x) and all(map(in_bytes, view.outputs)), "its values are not of 8 bits")
+    demand_bytes(x, *view.outputs)
     demand(_axis_is_channels(view, len(x.shape)), "another axis than channels")
     depth = 0
     for tensor in view.outputs:

@@ -13,7 +13,7 @@ from rknnlite_graph.operators import TABLE_FUNCTIONS
 from ...ops.requantise import by_table, index_factor
 from ...values import centred_range
 from .description import FUNCTION_NUMBERS, Flag, Op
-from .writer import Writer, demand
+from .writer import Writer, demand, demand_finite
 
 __all__ = ["check_function", "write_function"]
 
@@ -80,7 +80,7 @@ def write_function(writer: Writer, view: NodeView, op: Op) -> None:
         op.flags |= Flag.ZERO_FIRST if y.zero_first else 0
         op.place = writer.zero(y) - int(shift)
         op.numbers = {"step": y.quant.scale, "first_high": shift, "low": low + shift, "high": high + shift}
-    demand(bool(np.isfinite(factor).all() and np.isfinite(numbers).all()), "numbers that are not finite")
+    demand_finite(factor, numbers)
     slope = np.zeros(op.y.channels, np.float32)
     op.arrays |= {
         "factor": np.broadcast_to(factor, op.y.channels).astype(np.float32),

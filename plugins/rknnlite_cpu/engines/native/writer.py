@@ -16,7 +16,16 @@ from ...values import Array, centred_range
 from .description import Op, Plane
 from .workspace import Parts
 
-__all__ = ["Write", "Writer", "demand", "in_bytes", "sides_of", "stored_offset"]
+__all__ = [
+    "Write",
+    "Writer",
+    "demand",
+    "demand_bytes",
+    "demand_finite",
+    "in_bytes",
+    "sides_of",
+    "stored_offset",
+]
 
 Write = Callable[["Writer", NodeView], None]
 """Adds the ops of a node."""
@@ -28,6 +37,16 @@ def demand(holds: bool, why: str) -> None:
     """Leave a node to other engines where something does not hold."""
     if not holds:
         raise NotLowered(why)
+
+
+def demand_bytes(*tensors: Tensor) -> None:
+    """Values of 8 bits."""
+    demand(all(map(in_bytes, tensors)), "its values are not of 8 bits")
+
+
+def demand_finite(*numbers: Array) -> None:
+    """No infinity, and no NaN."""
+    demand(all(bool(np.isfinite(each).all()) for each in numbers), "numbers that are not finite")
 
 
 def in_bytes(tensor: Tensor) -> bool:
