@@ -36,6 +36,7 @@ ALIGNMENT = 64
 """Bytes: constants begin at multiples of it."""
 _ACTIVATIONS = (TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.ACTIVATION, TensorKind.HELPER)
 _NO_BLOB = -1
+_MOST_SHARED = 16  # six lists of tasks at most, on three cores
 _NOTHING = memoryview(b"")
 
 
@@ -271,7 +272,9 @@ def _node(table: Table) -> NpuNode:
 
 
 def _check_tasks(program: NpuProgram) -> None:
-    """Every record's words are there, and its node is one of the NPU's."""
+    """Every record's words are there, and its node is one of the NPU's; cores share words, but not without end."""
+    if sum(task.amount for task in program.tasks) > _MOST_SHARED * len(program.words):
+        raise ModelInvalid(f"damaged file: its {len(program.tasks)} tasks have more than all command words")
     for number, task in enumerate(program.tasks):
         if task.address % 8 or not task.amount or task.first + task.amount > len(program.words):
             raise ModelInvalid(
