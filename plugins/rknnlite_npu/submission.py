@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rknnlite.errors import ModelInvalid
 from rknnlite.formats import Model
 from rknnlite.formats.slots import TensorKind
 
@@ -106,6 +107,10 @@ def _relocated(program: NpuProgram, placement: Placement) -> Words:
     values = values_of(program.words)
     for relocation in program.relocations:
         values[relocation.word] = (placement.addresses[relocation.tensor] or 0) + relocation.offset
+    for word in np.flatnonzero(values >> np.uint64(32))[:1].tolist():
+        raise ModelInvalid(
+            f"damaged file: command word {word} would hold an address of more than 32 bits: {int(values[word]):#x}"
+        )
     chained = (units_of(program.words) == PC) & (numbers_of(program.words) == NEXT_PROGRAM)
     values[chained] += np.uint64(placement.commands)
     return with_values(program.words, values)
