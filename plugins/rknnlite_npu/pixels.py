@@ -8,6 +8,7 @@ integers was compared with files for RV1106 as well, into which the converter wr
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -82,10 +83,9 @@ def with_pixels(program: NpuProgram, words: Words) -> Words:
                 f"input {io.name} is {io.dtype.name.lower()}: how the NPU converts uint8 pixels for it was never recorded; "
                 "plan without --uint8"
             )
-        for task in program.tasks:
-            if task.node in nodes:
-                part = slice(task.first, task.first + task.amount)
-                changed[part] = _converting(changed[part], tensor.native, io)
+        for first, amount in {(task.first, task.amount) for task in program.tasks if task.node in nodes}:
+            part = slice(first, first + amount)
+            changed[part] = _converting(changed[part], tensor.native, io)
     return changed
 
 
@@ -99,20 +99,20 @@ def pixel_doubts(program: NpuProgram) -> Iterator[str]:
 
 def _readers(program: NpuProgram) -> Iterator[tuple[int, set[int]]]:
     """(number of each input of few channels, the nodes that read its features)."""
-    owners = {}
+    nodes_of: dict[int, set[int]] = {}
     for task in program.tasks:
-        owners.update(dict.fromkeys(range(task.first, task.first + task.amount), task.node))
+        nodes_of.setdefault(task.first, set()).add(task.node)
+    starts = [first for first, _ in program.extents]
     for number, index in enumerate(program.inputs):
         native = program.tensors[index].native
         if len(native) != 5 or native[1] != 1 or not 0 < native[4] <= _MOST_CHANNELS:
             continue
-        nodes = {
-            owners[r.word]
-            for r in program.relocations
-            if r.tensor == index and r.word in owners and int(program.words[r.word]) & 0xFFFF == _FEATURES
-        }
-        if nodes:
-            yield number, nodes
+        found: set[int] = set()
+        for tensor, _, word in program.relocations:
+            if tensor == index and int(program.words[word]) & 0xFFFF == _FEATURES:
+                found |= nodes_of.get(starts[bisect_right(starts, word) - 1], set())
+        if found:
+            yield number, found
 
 
 def _converting(words: Words, native: tuple[int, ...], io: IoTensor) -> Words:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Optional
 
 from rknnlite.errors import InputInvalid, ModelInvalid
-from rknnlite.formats.slots import TensorKind
 
-from .program import NpuProgram
-from .task import RECORD_BYTES
+from .program import COMMAND_KINDS, NpuProgram
 
 __all__ = ["Bases", "Buffer", "Placement", "place"]
 
@@ -75,7 +73,7 @@ def place(program: NpuProgram, bases: Bases) -> Placement:
         )
     io = dict(zip(named, bases.io))
     buffers = [
-        Buffer("task", bases.task, RECORD_BYTES * len(program.tasks)),
+        Buffer("task", bases.task, program.record_bytes),
         Buffer("weight", bases.weight, program.weight_size),
         Buffer("internal", bases.internal, program.internal_size),
         *(
@@ -93,8 +91,7 @@ def place(program: NpuProgram, bases: Bases) -> Placement:
     for index, tensor in enumerate(program.tensors):
         if index in io:
             addresses.append(io[index])
-        elif tensor.kind == TensorKind.TABLE:
-            # its tasks must read and write something while they upload a table: the first command words, onto themselves
+        elif tensor.kind in COMMAND_KINDS:
             addresses.append(commands)
         elif tensor.offset is None:
             addresses.append(None)

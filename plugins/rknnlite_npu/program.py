@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Optional
@@ -30,13 +31,15 @@ from .command_words import Words
 from .relocations import Relocation, read_relocations
 from .task import Task, read_tasks
 
-__all__ = ["ALIGNMENT", "NpuNode", "NpuProgram", "NpuTensor", "read_program"]
+__all__ = ["ALIGNMENT", "COMMAND_KINDS", "NpuNode", "NpuProgram", "NpuTensor", "read_program"]
 
 ALIGNMENT = 64
 """Bytes: constants begin at multiples of it."""
+COMMAND_KINDS = (TensorKind.TABLE, TensorKind.REGISTER_COMMANDS)
+"""Tensors whose address is that of the first command word. Tasks must read and write something while they upload an activation
+table: the first words, onto themselves."""
 _ACTIVATIONS = (TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.ACTIVATION, TensorKind.HELPER)
 _NO_BLOB = -1
-_MOST_SHARED = 16  # six lists of tasks at most, on three cores
 _NOTHING = memoryview(b"")
 
 
@@ -87,6 +90,7 @@ class NpuProgram:
         family: the NPU family, as the file calls it.
         inputs, outputs: tensor numbers, in the model's order; ``io`` describes them in the same order.
         first_tasks: index of the first record per legal core mask, in ascending order of cores; empty: there is one list.
+        record_bytes: of all records that are stored, those that no list has among them.
         commands_offset: of the first command word in the weight buffer.
         weight_size, internal_size: bytes of the two buffers.
         moved: the words in the file hold addresses of a memory that begins with them, not bare offsets.
@@ -101,6 +105,7 @@ class NpuProgram:
     io: tuple[IoTensor, ...]
     words: Words
     tasks: tuple[Task, ...]
+    record_bytes: int
     relocations: tuple[Relocation, ...]
     first_tasks: tuple[int, ...]
     commands_offset: int
@@ -113,12 +118,17 @@ class NpuProgram:
         ends = [t.offset + t.size for t in self.tensors if not t.constant and t.offset is not None]
         return max(ends, default=0)
 
+    @cached_property
+    def extents(self) -> list[tuple[int, int]]:
+        """(first word, number of words) of the tasks, in order; those that several tasks share once."""
+        return sorted({(task.first, task.amount) for task in self.tasks})
+
     def stored_at(self) -> list[int]:
         """The address of each tensor that the words in the file assume."""
         if not self.moved:
             return [0] * len(self.tensors)
         return [
-            0 if t.kind == TensorKind.TABLE else (t.offset or 0) + (0 if t.constant else self.weight_size)
+            0 if t.kind in COMMAND_KINDS else (t.offset or 0) + (0 if t.constant else self.weight_size)
             for t in self.tensors
         ]
 
@@ -235,10 +245,15 @@ def _program(
     words = np.frombuffer(commands, "<u8", len(commands) // 8).astype(np.uint64, copy=False)
     if not len(words) or not len(tasks):
         raise ModelUnsupported("nothing of this model runs on the NPU: it has no command words")
-    names = {tensor.name: index for index, tensor in reversed(list(enumerate(tensors))) if tensor.kind}
+    names = {tensor.name: index for index, tensor in reversed(list(enumerate(tensors))) if tensor.name}
+    for index, tensor in enumerate(tensors):
+        if tensor.kind == TensorKind.REGISTER_COMMANDS:
+            names[""] = index
     found = read_relocations(graph.tables(relocations), names, words)
     nodes = tuple(map(_node, graph.tables(GraphSlot.NODES)))
     sources, results = (graph.i32s(slot).tolist() for slot in (GraphSlot.INPUTS, GraphSlot.OUTPUTS))
+    starts = () if moved else tuple(graph.i32s(GraphSlot.FIRST_TASKS).tolist())
+    records = read_tasks(tasks)
     program = NpuProgram(
         family=model.family,
         container=model.container,
@@ -248,9 +263,10 @@ def _program(
         outputs=tuple(results),
         io=(*model.inputs, *model.outputs),
         words=words,
-        tasks=read_tasks(tasks),
+        tasks=records[: _used(nodes, starts, len(records))],
+        record_bytes=len(tasks),
         relocations=found,
-        first_tasks=() if moved else tuple(graph.i32s(GraphSlot.FIRST_TASKS).tolist()),
+        first_tasks=starts,
         commands_offset=commands_offset,
         weight_size=weight_size,
         moved=moved,
@@ -271,10 +287,18 @@ def _node(table: Table) -> NpuNode:
     )
 
 
+def _used(nodes: Sequence[NpuNode], starts: Sequence[int], records: int) -> int:
+    """How many records are in a list; in files with recurrent nodes uninitialised memory of the converter follows."""
+    cores = {5: 3, 3: 2}.get(len(starts))
+    if cores is None:
+        return records
+    columns = range(sum(range(cores)), sum(range(cores + 1)))
+    last = sum(sum(counts[k : k + 1]) for n in nodes for counts in (n.tasks, n.table_tasks) for k in columns)
+    return min(records, starts[-1] + last)
+
+
 def _check_tasks(program: NpuProgram) -> None:
-    """Every record's words are there, and its node is one of the NPU's; cores share words, but not without end."""
-    if sum(task.amount for task in program.tasks) > _MOST_SHARED * len(program.words):
-        raise ModelInvalid(f"damaged file: its {len(program.tasks)} tasks have more than all command words")
+    """Every record's words are there, and its node is one of the NPU's; tasks share words wholly or not at all."""
     for number, task in enumerate(program.tasks):
         if task.address % 8 or not task.amount or task.first + task.amount > len(program.words):
             raise ModelInvalid(
@@ -284,4 +308,9 @@ def _check_tasks(program: NpuProgram) -> None:
         if task.node >= len(program.nodes) or not program.nodes[task.node].on_npu:
             raise ModelInvalid(
                 f"damaged file: task {number} is of node {task.node}, which the NPU does not run"
+            )
+    for (first, amount), (following, _) in zip(program.extents, program.extents[1:]):
+        if first + amount > following:
+            raise ModelInvalid(
+                f"damaged file: a task of {amount} command words from word {first} on reaches into another at {following}"
             )

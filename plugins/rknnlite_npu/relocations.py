@@ -2,13 +2,14 @@
 
 The list names a tensor and, for each word that holds an address in it, the index of the word and the offset in the tensor.
 In container 6 the file's words hold the offsets alone; the mini format's hold addresses in a memory that begins with the
-words themselves. Measured: in all files of toolkits 2.x, of all families, every word agrees with its entry.
+words themselves. Measured: in all files of toolkits 2.x, of all families, every word agrees with its entry. An entry without a name
+is for words that the NPU itself changes: recurrent nodes step through a sequence like that, and their words say where.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def read_relocations(
 
     Args:
         tables: its entries.
-        tensors: index of each tensor by name.
+        tensors: index of each tensor by name; that without one are the command words themselves.
         words: the command words.
 
     Raises:
@@ -66,7 +67,20 @@ def read_relocations(
                 f"damaged file: command word {word} ({CommandWord.of(words[word])}) takes no address"
             )
         seen.add(word)
-    return tuple(found)
+    return tuple(_within_words(relocation, tensors.get(""), words) for relocation in found)
+
+
+def _within_words(relocation: Relocation, commands: Optional[int], words: Words) -> Relocation:
+    """Where the NPU changes command words: the word that is to be filled in holds the offset, its entry does not."""
+    if relocation.tensor != commands:
+        return relocation
+    offset = CommandWord.of(words[relocation.word]).value
+    if offset >= 8 * len(words):
+        raise ModelInvalid(
+            f"damaged file: command word {relocation.word} lets the NPU write at byte {offset} of {8 * len(words)} bytes of "
+            "command words"
+        )
+    return relocation._replace(offset=offset)
 
 
 def strangers(

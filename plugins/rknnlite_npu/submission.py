@@ -19,7 +19,7 @@ from .command_words import PC, TAIL, CommandWord, Words, numbers_of, units_of, v
 from .cores import Job, jobs
 from .pixels import pixel_doubts, with_pixels
 from .placement import Bases, Placement, place
-from .program import NpuNode, NpuProgram, read_program
+from .program import COMMAND_KINDS, NpuNode, NpuProgram, read_program
 from .program_chain import NEXT_PROGRAM, check_chain
 from .relocations import strangers
 from .task import Task
@@ -129,9 +129,12 @@ def _doubts(program: NpuProgram) -> Iterator[str]:
             f"{len(others)} addresses differ between command words and the file's list, which counts: the first is word {word}, "
             f"{CommandWord.of(program.words[word])} instead of {right:#x}"
         )
+    own = [r for r in program.relocations if program.tensors[r.tensor].kind == TensorKind.REGISTER_COMMANDS]
+    if own:
+        yield f"the NPU changes its own command words, at {len(own)} places: words are as they are before a run"
     for tensor, offset, word in program.relocations:
         known = program.tensors[tensor]
-        inside = known.kind == TensorKind.TABLE or offset < max(1, known.size)
+        inside = known.kind in COMMAND_KINDS or offset < max(1, known.size)
         if not inside:
             verb = "writes" if int(program.words[word]) & 0xFFFF in _WRITES else "reads"
             yield f"command word {word} {verb} {known.name} from byte {offset} on, which has {known.size} bytes"

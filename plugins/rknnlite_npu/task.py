@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.reading.registers import TASK_RECORD
 
-__all__ = ["RECORD_BYTES", "Task", "as_table", "read_tasks"]
-
-RECORD_BYTES = TASK_RECORD.itemsize
+__all__ = ["Task", "as_table", "read_tasks"]
 
 
 class Task(NamedTuple):

@@ -12,7 +12,7 @@ from rknnlite_npu.submission import plan
 
 from rknnlite.errors import ModelInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.formats.slots import GraphSlot, RelocationSlot, RootSlot, TensorKind
+from rknnlite.formats.slots import GraphSlot, NodeSlot, RelocationSlot, RootSlot, TensorKind
 from tests.support import damage
 from tests.support.corpus import genuine
 from tests.support.examples import examples
@@ -83,7 +83,8 @@ def next_program_at(data: bytes) -> int:
         (record_at, "<4xI", 99, "task 0 is of node 99, which the NPU does not run"),
         (record_at, "<4xI", 2, "task 0 is of node 2, which the NPU does not run"),
         (record_at, "<24xI", 5000, "task 0 has 5000 command words at byte 0, of 8128 bytes"),
-        (record_at, "<24xI", 1 << 31, "its 14 tasks have more than all command words"),
+        (record_at, "<24xI", 1 << 31, "task 0 has 2147483648 command words"),
+        (record_at, "<24xI", 100, "a task of 69 command words from word 0 on reaches into another at 0"),
         (record_at, "<24xI", 0, "task 0 has 0 command words"),
         (record_at, "<32xQ", 4, "command words at byte 4"),
         (record_at, "<32xQ", 1 << 60, "command words at byte 1152921504606846976"),
@@ -128,3 +129,39 @@ def test_addresses_beyond_the_tensor_are_told(offset: int, said: str) -> None:
     doubts = plan(model, Bases(1 << 28, 2 << 28)).doubts
     assert "1 addresses differ between command words and the file's list" in doubts[0]
     assert said in doubts[1]
+
+
+def test_words_that_the_npu_changes_are_addresses_in_the_words() -> None:
+    """As of recurrent nodes: an entry without a name, and the word itself says where."""
+    data = bytearray(genuine("conv_relu.rk3588.i8").read_bytes())
+    graph = next(iter(ModelFile(bytes(data)).model.flat.tables(RootSlot.GRAPHS)))  # type: ignore[attr-defined]
+    entry = next(iter(graph.tables(GraphSlot.RELOCATIONS)))
+    start, _ = entry.span(RelocationSlot.TENSOR)
+    word = int(entry.u64s(RelocationSlot.PLACES)[0]) >> 32
+    at = words_at(bytes(data)) + 8 * word
+    struct.pack_into("<I", data, damage.HEADER + start - 4, 0)
+    struct.pack_into("<I", data, at + 2, 0x140)
+    found = plan(ModelFile(bytes(data)).model, Bases(1 << 28, 2 << 28))
+    assert int(found.words[word]) >> 16 & 0xFFFFFFFF == found.placement.commands + 0x140
+    assert found.doubts == (
+        "the NPU changes its own command words, at 8 places: words are as they are before a run",
+    )
+    struct.pack_into("<I", data, at + 2, 8 * 1016)
+    with pytest.raises(ModelInvalid, match=r"write at byte 8128 of 8128 bytes of command words"):
+        plan(ModelFile(bytes(data)).model, Bases(1 << 28, 2 << 28))
+
+
+def test_records_behind_the_lists_do_not_count() -> None:
+    """The converter leaves uninitialised memory there where a network has recurrent nodes."""
+    data = bytearray(genuine("conv_relu.rk3588.i8").read_bytes())
+    graph = next(iter(ModelFile(bytes(data)).model.flat.tables(RootSlot.GRAPHS)))  # type: ignore[attr-defined]
+    conv = list(graph.tables(GraphSlot.NODES))[1]
+    counts = conv.i32s(NodeSlot.TASKS).astype("<i4").tobytes()
+    start, _ = conv.span(NodeSlot.TASKS)
+    last = record_at(bytes(data), 13)
+    behind = words_at(bytes(data)) + 8 * (856 + 122)  # what leads to the last task
+    data[damage.HEADER + start : damage.HEADER + start + len(counts)] = counts[:20] + b"\1\0\0\0"
+    data[behind : behind + 8] = bytes(8)
+    data[last : last + 40] = b"\xa5" * 40
+    found = plan(ModelFile(bytes(data)).model, Bases(1 << 28, 2 << 28))
+    assert len(found.tasks) == 13 and found.placement.sizes[0] == 40 * 14
