@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rknnlite.errors import ModelUnsupported
+from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import IoTensor
 from rknnlite.tensor import DType
 
@@ -27,8 +27,11 @@ _RECORDED = "RKNPU v2"
 _FEATURES = 0x1070  # where features begin
 _SIZE, _CONVERT, _FACTORS, _LINE, _SURFACE, _LANES = 0x1020, 0x104C, 0x1050, 0x107C, 0x1080, 0x1180
 _MOST_CHANNELS = 4
+_LONGEST = 2047  # pixels of a row or column: 11 bits
 _WIDTH = 16  # rows have a multiple of it, in pixels
 _BITS = 15  # of a factor
+_LEAST, _LARGEST = 2.0**-47, 2.0**14  # shifts have 6 bits
+_FARTHEST = 32767  # offsets have 16 bits
 
 
 class ChannelFactor(NamedTuple):
@@ -44,22 +47,28 @@ def channel_factors(io: IoTensor, channels: int) -> list[ChannelFactor]:
 
     Everything is float32 and rounds to even: with deviation 127.5 and scale 1/127.5 the factor is 1, and an offset of -127.5
     becomes -128. Scales have 15 bits.
+
+    Raises:
+        ModelInvalid: factors that registers do not hold.
     """
     assert io.quant is not None
-    step, zero = np.float32(io.quant.scale), io.quant.zero_point
+    step, zero = np.float32(io.quant.scale), np.float32(io.quant.zero_point)
     found = []
     for channel in range(channels):
         std = np.float32(io.std[channel % len(io.std)] if io.std else 1.0)
         mean = np.float32(io.mean[channel % len(io.mean)] if io.mean else 0.0)
-        if not (std * step > 0):
-            raise ModelUnsupported(f"input {io.name}: a deviation of {std} and a step of {step}")
-        ratio = np.float32(1) / (std * step)
-        mantissa, exponent = math.frexp(float(ratio))
+        with np.errstate(all="ignore"):
+            ratio, offset = float(np.float32(1) / (std * step)), float(zero - mean / (std * step))
+        if not (_LEAST <= ratio <= _LARGEST and abs(offset) <= _FARTHEST):
+            raise ModelInvalid(
+                f"input {io.name}: with mean {mean}, deviation {std} and step {step} pixels would be multiplied by {ratio:.3g} and "
+                f"{offset:.3g} added, which the NPU cannot"
+            )
+        mantissa, exponent = math.frexp(ratio)
         scale = round(mantissa * 2**_BITS)
         if scale == 1 << _BITS:
             scale, exponent = scale >> 1, exponent + 1
-        offset = round(float(np.float32(zero) - mean / (std * step)))
-        found.append(ChannelFactor(scale, _BITS - exponent, offset))
+        found.append(ChannelFactor(scale, _BITS - exponent, round(offset)))
     return found * (_MOST_CHANNELS // channels)
 
 
@@ -119,6 +128,10 @@ def _converting(words: Words, native: tuple[int, ...], io: IoTensor) -> Words:
     """The words of one task of the first layer."""
     height, width, channels = native[2:]
     padded = -(-width // _WIDTH) * _WIDTH
+    if not (0 < height <= _LONGEST and 0 < padded <= _LONGEST):
+        raise ModelInvalid(
+            f"input {io.name}: the NPU converts no picture of {height} x {padded} pixels, it counts to {_LONGEST}"
+        )
     factors = channel_factors(io, channels)
     shifts = sum(factor.shift << 4 + 6 * lane for lane, factor in enumerate(factors))
     values = {
@@ -134,5 +147,5 @@ def _converting(words: Words, native: tuple[int, ...], io: IoTensor) -> Words:
     for register, value in values.items():
         new[registers == register] = value
     sizes = registers == _SIZE
-    new[sizes] = old[sizes] & np.uint64(0x7FF) | np.uint64(padded << 16)
+    new[sizes] = old[sizes] & np.uint64(_LONGEST) | np.uint64(padded << 16)
     return np.where(units_of(words) == CNA, with_values(words, new), words)

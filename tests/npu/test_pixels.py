@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from rknnlite_npu.command_words import CNA, CommandWord
-from rknnlite_npu.pixels import channel_factors
+from rknnlite_npu.pixels import channel_factors, with_pixels
 
-from rknnlite.errors import ModelUnsupported
+from rknnlite.errors import ModelInvalid
 from rknnlite.formats import IoTensor
 from rknnlite.tensor import DType, Layout, QuantParams
 
@@ -118,6 +120,28 @@ def test_inputs_of_more_channels_stay() -> None:
     assert changes("depthwise_3x3.rk3588.i8") == {}
 
 
-def test_a_deviation_of_nothing_is_refused() -> None:
-    with pytest.raises(ModelUnsupported, match="a deviation of 0"):
-        channel_factors(picture([0.0], [0.0], 1.0, 0), 1)
+@pytest.mark.parametrize(
+    ("mean", "std", "step"),
+    [
+        (0.0, 0.0, 1.0),
+        (0.0, 1.0, -1.0),
+        (0.0, float("nan"), 1.0),
+        (0.0, 1e-30, 1e-30),
+        (1e9, 1.0, 1.0),
+        (0.0, 1e20, 1.0),
+    ],
+)
+def test_factors_that_no_register_holds_are_refused(mean: float, std: float, step: float) -> None:
+    with pytest.raises(ModelInvalid, match="which the NPU cannot"):
+        channel_factors(picture([mean], [std], step, 0), 1)
+
+
+@pytest.mark.parametrize("native", [(1, 1, 0, 24, 3), (1, 1, 24, 2040, 3), (1, 1, 4000, 24, 3)])
+def test_pictures_that_no_register_holds_are_refused(native: tuple[int, ...]) -> None:
+    found = planned("conv_relu.rk3588.i8")
+    number = found.program.inputs[0]
+    tensors = list(found.program.tensors)
+    tensors[number] = dataclasses.replace(tensors[number], native=native)
+    damaged = dataclasses.replace(found.program, tensors=tuple(tensors))
+    with pytest.raises(ModelInvalid, match="converts no picture of"):
+        with_pixels(damaged, found.words)
