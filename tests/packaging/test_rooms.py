@@ -99,7 +99,7 @@ def test_a_backend_is_enough_for_the_command() -> None:
     for plugin in OWN_PLUGINS.values():
         provided = relation(PACKAGES[package(f"rknnlite_{plugin.name}")].get("Provides", ""))
         assert ("python3-rknnlite-any-backend" in provided) == (plugin.kind == "backend"), plugin.name
-    for name in ("python3-rknnlite-core", "rknnlite", "rknnlite-server"):
+    for name in ("rknnlite", "rknnlite-server"):
         assert "python3-rknnlite | python3-rknnlite-any-backend" in PACKAGES[name]["Recommends"]
 
 
@@ -155,3 +155,10 @@ def test_a_board_of_the_core_and_one_backend(tmp_path: Path) -> None:
             assert re.search(rf"command {word} .*apt install {plugin.debian}\)", done.stderr), word
     assert not told
     assert len(done.stderr.splitlines()) == sum(len(plugin.commands) for plugin in OWN_PLUGINS.values())
+
+
+def test_what_is_compiled_goes_with_any_build_of_a_version() -> None:
+    """A package with an architecture may be built again by itself: no exact version of those that have none."""
+    for name, field in PACKAGES.items():
+        if field["Architecture"] != "all":
+            assert "(= ${source:Version})" not in field["Depends"], name
