@@ -20,9 +20,9 @@ __all__ = ["HandedOver", "arrays_of", "handed_over", "write_arrays"]
 
 
 class HandedOver(NamedTuple):
-    """A record that reaches the kernel: its index in the task buffer, its job, and the core that it is for."""
+    """A record that reaches the kernel: its index in the task buffer (``task``), its job, and the core that it is for."""
 
-    index: int
+    task: int
     job: int
     core: int
 
@@ -50,12 +50,12 @@ def arrays_of(plan: Submission, mask: Optional[int] = None) -> dict[str, NDArray
     """
     over = handed_over(plan, mask or 0)
     if mask is None:
-        known = {place.index: place for place in over}
+        known = {place.task: place for place in over}
         over = [known.get(index, HandedOver(index, -1, -1)) for index in range(len(plan.tasks))]
     return {
         "words": plan.words,
-        "offset": np.int64(plan.program.commands_offset),
-        "records": as_table(plan.tasks[place.index] for place in over),
+        "offset": np.array(plan.program.commands_offset, np.int64),
+        "records": as_table(plan.tasks[place.task] for place in over),
         "sizes": np.array(plan.placement.sizes, np.int64),
         "addresses": np.array([buffer.address for buffer in plan.placement.buffers], np.int64),
         "buffers": np.array([buffer.name for buffer in plan.placement.buffers]),

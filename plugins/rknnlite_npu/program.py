@@ -178,7 +178,9 @@ def _after_each_other(tables: list[Table], storage: Storage) -> tuple[dict[int, 
         for index, table in enumerate(tables)
         if table.has(TensorSlot.BLOB)
     }
-    offsets, end, taken = {}, 0, {}
+    offsets: dict[int, int] = {}
+    taken: dict[int, int] = {}
+    end = 0
     for index, number in sorted(numbers.items(), key=lambda item: item[1]):
         size = len(storage.of(index))
         if number in taken:
