@@ -75,11 +75,14 @@ def channel_factors(io: IoTensor, channels: int) -> list[ChannelFactor]:
 def with_pixels(program: NpuProgram, words: Words) -> Words:
     """The words with every first layer of few channels changed for uint8 pixels in rows of ``width`` pixels, rounded up to 16.
 
-    Inputs of more channels stay: the runtime converts those itself.
+    Inputs of more channels stay: the runtime converts those itself. So do all words in the mini format, which convert pixels as
+    they are in the file.
 
     Raises:
         ModelUnsupported: another family than RK3588's, or an input that is no int8 picture: never recorded.
     """
+    if program.moved:
+        return words
     if program.family != _RECORDED:
         raise ModelUnsupported(
             f"{program.family}: how this NPU family converts uint8 pixels was never recorded; plan without --uint8"
@@ -100,7 +103,7 @@ def with_pixels(program: NpuProgram, words: Words) -> Words:
 
 def pixel_doubts(program: NpuProgram) -> Iterator[str]:
     """What of the conversion of this model is by analogy: no recording had it."""
-    for number, _ in _readers(program):
+    for number, _ in () if program.moved else _readers(program):
         channels = program.tensors[program.inputs[number]].native[-1]
         if channels not in (1, 3):
             yield f"input {program.io[number].name}: pixels of {channels} channels, by analogy; recorded were one and three"

@@ -202,9 +202,8 @@ def _mini(model: RknnMini, graph: Table) -> NpuProgram:
         helper = table.i8(TensorSlot.KIND) == TensorKind.HELPER
         start, area = (helpers, areas.helpers) if helper else (weights, areas.weights)
         at, size = table.i32(TensorSlot.OFFSET), table.i32(TensorSlot.BYTES)
-        if storage.has(index) and 0 <= at <= at + size <= len(
-            area
-        ):  # recurrent nodes name some beyond the end
+        inside = 0 <= at <= at + size <= len(area)  # recurrent nodes name some beyond the end
+        if inside and storage.has(index):
             tensors.append(_tensor(table, start + at, storage.of(index)))
         else:
             tensors.append(_tensor(table, None, _NOTHING))

@@ -118,9 +118,10 @@ def _relocated(program: NpuProgram, placement: Placement) -> Words:
 
 def _doubts(program: NpuProgram) -> Iterator[str]:
     if program.family != _RECORDED or program.container != _RECORDED_CONTAINER:
+        buffers = "as its own words assume" if program.moved else "as on RK3588"
         yield (
-            f"{program.family}, container {program.container:#x}: nothing was recorded of it; "
-            "addresses are where its own list says, buffers as those of RK3588"
+            f"{program.family}, container {program.container:#x}: nothing was recorded of it; addresses are where its own list "
+            f"says, buffers {buffers}"
         )
     others = strangers(program.relocations, program.words, program.stored_at())
     if others:

@@ -116,8 +116,8 @@ def test_every_input_is_converted_in_every_task_that_reads_it() -> None:
     assert all((resnet[0].words_of(i) == resnet[1].words_of(i)).all() for i in rest)
 
 
-def test_inputs_of_more_channels_stay() -> None:
-    assert changes("depthwise_3x3.rk3588.i8") == {}
+def test_inputs_of_more_channels_stay_and_the_mini_format_converts_as_it_is() -> None:
+    assert changes("depthwise_3x3.rk3588.i8") == changes("conv_uneven.rv1106.i8") == {}
 
 
 @pytest.mark.parametrize(
