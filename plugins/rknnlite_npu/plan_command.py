@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from rknnlite.commandline.options import core_mask, model_file, output_file
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone, bytes_text
 
-from .command_words import CommandWord
-from .cores import legal_masks
-from .placement import Bases
-from .plan_file import arrays_of, handed_over, write_arrays
-from .submission import Submission, plan
+if TYPE_CHECKING:
+    from .submission import Submission
 
 __all__ = ["COMMAND"]
 
@@ -106,6 +103,11 @@ class NpuPlan(Command):
         lacking = [name for name in _BUFFERS[:2] if name not in named]
         if lacking:
             raise ParamInvalid(f"--base lacks {' and '.join(lacking)}; give {lacking[0]}=ADDRESS")
+        from .cores import legal_masks  # what reads graphs is loaded when a file is planned
+        from .placement import Bases
+        from .plan_file import arrays_of, write_arrays
+        from .submission import plan
+
         out = output_file(args.out) if args.out is not None else None
         file = model_file(args.model)
         with file.naming():
@@ -168,6 +170,9 @@ def _job_rows(found: Submission, mask: int) -> Iterator[list[str]]:
 
 
 def _listing(found: Submission, mask: int) -> Iterator[Part]:
+    from .command_words import CommandWord
+    from .plan_file import handed_over
+
     for index, job, core in handed_over(found, mask):
         task = found.tasks[index]
         node = found.program.nodes[task.node]
