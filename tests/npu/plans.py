@@ -16,6 +16,10 @@ from tests.support.corpus import DATA, EXAMPLES, genuine
 BASES = Bases(weight=0x1000_0000, internal=0x2000_0000, task=0x3000_0000)
 RESNET = EXAMPLES / "resnet18"
 
+SOCS = (
+    "rk3588", "rk3576", "rk3566", "rk3568", "rk3562", "rv1126b", "rv1103", "rv1106", "rv1103b", "rv1106b",
+)  # fmt: skip
+
 
 @functools.cache
 def planned(name: str, pixels: bool = False) -> Submission:

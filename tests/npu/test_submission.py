@@ -14,11 +14,8 @@ from rknnlite.formats.slots import TensorKind
 from tests.support.classic import downgrade
 from tests.support.corpus import EXAMPLES, genuine
 
-from .plans import BASES, planned, plans_of
+from .plans import BASES, SOCS, planned, plans_of
 
-SOCS = (
-    "rk3588", "rk3576", "rk3566", "rk3568", "rk3562", "rv1126b", "rv1103", "rv1106", "rv1103b", "rv1106b",
-)  # fmt: skip
 ADDRESS_REGISTERS = {
     "rk3588": {0x1070, 0x1110, 0x4020, 0x6070, 0x701C},
     "rk3576": {0x1088, 0x1110, 0x4018, 0x6070, 0x701C},
