@@ -359,8 +359,9 @@ def test_the_architecture_names_every_room() -> None:
 
 MAPPED = (
     "plugins/rknnlite_cpu", "plugins/rknnlite_cpu/llm", "plugins/rknnlite_graph", "plugins/rknnlite_graph/reading",
-    "plugins/rknnlite_insight", "plugins/rknnlite_llm", "plugins/rknnlite_onnx", "plugins/rknnlite_protocol",
-    "plugins/rknnlite_server", "plugins/rknnlite_server/networks", "rknnlite/formats", "rknnlite/native", "rknnlite/spi",
+    "plugins/rknnlite_insight", "plugins/rknnlite_llm", "plugins/rknnlite_npu", "plugins/rknnlite_onnx",
+    "plugins/rknnlite_protocol", "plugins/rknnlite_server", "plugins/rknnlite_server/networks", "rknnlite/formats",
+    "rknnlite/native", "rknnlite/spi",
 )  # fmt: skip
 """Rooms of many modules, whose docstrings say what each is for."""
 

@@ -149,6 +149,10 @@ class Table:
         start, count = self._vector(slot)
         return self._array(start, count, np.dtype("<f4")).astype(np.float32, copy=False)
 
+    def u64s(self, slot: int) -> NDArray[np.uint64]:
+        """A vector of 64-bit numbers, as a view."""
+        return self._array(*self._vector(slot), np.dtype("<u8")).astype(np.uint64, copy=False)
+
     def table(self, slot: int) -> Table | None:
         """A sub-table, None when absent."""
         at = self._at(slot)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
-    "BlobSlot", "ClassicNodeSlot", "ClassicRootSlot", "CommandSlot", "GraphSlot", "MiniNodeSlot", "MiniRootSlot",
-    "MiniTensorSlot", "NodePlace", "NodeSlot", "RootSlot", "StorageForm", "TensorKind", "TensorSlot", "UnionCode",
-    "numbers",
+    "BlobSlot", "ClassicNodeSlot", "ClassicRootSlot", "CommandSlot", "GraphSlot", "MiniGraphSlot", "MiniNodeSlot",
+    "MiniRootSlot", "MiniTensorSlot", "NodePlace", "NodeSlot", "RelocationSlot", "RootSlot", "StorageForm", "TensorKind",
+    "TensorSlot", "UnionCode", "numbers",
 ]  # fmt: skip
 
 
@@ -49,12 +49,21 @@ class RootSlot:
 
 
 class GraphSlot:
-    """A graph; inputs and outputs are tensor numbers."""
+    """A graph; inputs and outputs are tensor numbers, ``FIRST_TASKS`` the first task record of each core mask."""
 
     TENSORS: Final = 0
     NODES: Final = 1
     INPUTS: Final = 2
     OUTPUTS: Final = 3
+    RELOCATIONS: Final = 7
+    FIRST_TASKS: Final = 10
+
+
+class RelocationSlot:
+    """Where the address of a tensor, named by ``TENSOR``, stands: u64 ``word << 32 | offset``."""
+
+    TENSOR: Final = 0
+    PLACES: Final = 1
 
 
 class TensorSlot:
@@ -139,6 +148,12 @@ class MiniRootSlot:
     VERSIONS: Final = 5
     PLATFORM: Final = 6
     FRAMEWORK: Final = 7
+
+
+class MiniGraphSlot:
+    """A graph of the mini format, where it differs."""
+
+    RELOCATIONS: Final = 5
 
 
 class MiniTensorSlot:

@@ -34,6 +34,7 @@ def test_every_kind_of_field() -> None:
     assert bytes(table.data(4)) == b"\x00\x01\xff"
     assert table.i32s(5).tolist() == [3, -1, 2**31 - 1] and table.i32s(5).dtype == np.int32
     assert table.f32s(6).tolist() == [0.5, -2.0]
+    assert opened({0: Words((1 << 40, 5), "Q")}).u64s(0).tolist() == [1 << 40, 5]
     child = table.table(8)
     assert child is not None and child.i32(1) == 7
     assert [entry.i32(0, -1) for entry in table.tables(9)] == [1, 2, -1]
@@ -50,7 +51,7 @@ def test_absent_fields_give_the_default(slot: int) -> None:
     assert (table.i8(slot), table.i8(slot, 4)) == (0, 4)
     assert (table.i32(slot, -1), table.f32(slot, 2.5)) == (-1, 2.5)
     assert table.string(slot) == "" and table.strings(slot) == [] and len(table.data(slot)) == 0
-    assert table.i32s(slot).size == table.f32s(slot).size == table.count(slot) == 0
+    assert table.i32s(slot).size == table.f32s(slot).size == table.u64s(slot).size == table.count(slot) == 0
     assert table.table(slot) is None and list(table.tables(slot)) == []
 
 

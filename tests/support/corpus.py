@@ -18,6 +18,7 @@ from rknnlite.spi import Context, OpenOptions
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
 EXAMPLES = ROOT / "examples"
+SILICON = Path(os.environ.get("RKNNLITE_SILICON") or ROOT.parent / "shared" / "silicon")
 FIXTURES = Path(os.environ.get("RKNNLITE_FIXTURES") or ROOT.parent / "shared" / "fixtures")
 
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import ModelInvalid
 
-__all__ = ["RegisterProgram"]
+__all__ = ["TASK_RECORD", "RegisterProgram"]
 
-_TASK = np.dtype(
+TASK_RECORD = np.dtype(
     [
         ("flags", "<u4"),
         ("op", "<u4"),
@@ -30,6 +30,7 @@ _TASK = np.dtype(
         ("addr", "<u8"),
     ]
 )
+"""A task: its node (``op``), units, interrupts, and its command words: ``amount`` of them from byte ``addr`` on."""
 _LUT_SELECT, _LUT_DATA = 0x4100, 0x4104
 _CONVOLUTION = 0x100C  # set by every run that multiplies and accumulates
 _LUT_POINTS = 513
@@ -54,7 +55,7 @@ class RegisterProgram:
             cores: programs for one, two and three cores follow each other; only the first is taken. It ends
                 where node indices fall.
         """
-        records = np.frombuffer(tasks, _TASK, len(tasks) // _TASK.itemsize)
+        records = np.frombuffer(tasks, TASK_RECORD, len(tasks) // TASK_RECORD.itemsize)
         nodes = records["op"].astype(np.int64)
         drop = np.flatnonzero(np.diff(nodes) < 0)
         if cores and len(drop):

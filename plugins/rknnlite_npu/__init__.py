@@ -1,0 +1,30 @@
+"""The NPU's command words: what a runtime hands to the kernel for one run, from the file alone.
+
+* ``submission`` is the pure function ``plan``: buffers, relocated command words, task records, pixels, which cores get what.
+* What a file holds: ``program`` (tensors, nodes, words, records), ``task`` (a record), ``relocations`` (where addresses stand
+  in the words), ``command_words`` (units, registers, what ends a program), ``program_chain`` (that each leads to another).
+* What a plan adds: ``placement`` (where everything lies), ``pixels`` (the NPU converts uint8 itself), ``cores`` (which core
+  gets which tasks, in which jobs), ``register_groups`` (what registers hold that a task does not write).
+* ``plan_command`` is ``rknnlite npu-plan``, ``plan_file`` the arrays that it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rknnlite import hookimpl
+
+if TYPE_CHECKING:
+    from rknnlite.spi.command import Command
+
+__all__ = ["rknnlite_register_commands"]
+
+
+@hookimpl
+def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
+    """Offer ``rknnlite npu-plan``."""
+    from rknnlite.libraries import commands_of
+
+    for command in commands_of("npu"):
+        register(command)

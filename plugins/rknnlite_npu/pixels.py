@@ -1,0 +1,154 @@
+"""uint8 pixels: what the runtime writes into the first layer, so that the NPU converts them while it reads.
+
+Recorded on RK3588 with the runtime 1.6.0, for inputs of one and of three channels: the stored value is
+``pixel * scale / 2^shift + offset`` with an integer offset, where the vendor's simulator converts exactly. How factors become
+integers was compared with files for RV1106 as well, into which the converter writes such factors itself.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from rknnlite.errors import ModelInvalid, ModelUnsupported
+from rknnlite.formats import IoTensor
+from rknnlite.tensor import DType
+
+from .command_words import CNA, Words, numbers_of, units_of, values_of, with_values
+from .program import NpuProgram
+
+__all__ = ["ChannelFactor", "channel_factors", "pixel_doubts", "with_pixels"]
+
+_RECORDED = "RKNPU v2"
+_FEATURES = 0x1070  # where features begin
+_SIZE, _CONVERT, _FACTORS, _LINE, _SURFACE, _LANES = 0x1020, 0x104C, 0x1050, 0x107C, 0x1080, 0x1180
+_MOST_CHANNELS = 4
+_LONGEST = 2047  # pixels of a row or column: 11 bits
+_WIDTH = 16  # rows have a multiple of it, in pixels
+_BITS = 15  # of a factor
+_LEAST, _LARGEST = 2.0**-47, 2.0**14  # shifts have 6 bits
+_FARTHEST = 32767  # offsets have 16 bits
+
+
+class ChannelFactor(NamedTuple):
+    """What a pixel of one channel becomes: ``scale / 2^shift`` times, ``offset`` more."""
+
+    scale: int
+    shift: int
+    offset: int
+
+
+def channel_factors(io: IoTensor, channels: int) -> list[ChannelFactor]:
+    """The factors of the channels of an int8 input; those of one channel are written four times, of two twice.
+
+    Everything is float32 and rounds to even: with deviation 127.5 and scale 1/127.5 the factor is 1, and an offset of -127.5
+    becomes -128. Scales have 15 bits.
+
+    Raises:
+        ModelInvalid: factors that registers do not hold.
+    """
+    assert io.quant is not None
+    step, zero = np.float32(io.quant.scale), np.float32(io.quant.zero_point)
+    found = []
+    for channel in range(channels):
+        std = np.float32(io.std[channel % len(io.std)] if io.std else 1.0)
+        mean = np.float32(io.mean[channel % len(io.mean)] if io.mean else 0.0)
+        with np.errstate(all="ignore"):
+            ratio, offset = float(np.float32(1) / (std * step)), float(zero - mean / (std * step))
+        if not (_LEAST <= ratio <= _LARGEST and abs(offset) <= _FARTHEST):
+            raise ModelInvalid(
+                f"input {io.name}: with mean {mean}, deviation {std} and step {step} pixels would be multiplied by {ratio:.3g} and "
+                f"{offset:.3g} added, which the NPU cannot"
+            )
+        mantissa, exponent = math.frexp(ratio)
+        scale = round(mantissa * 2**_BITS)
+        if scale == 1 << _BITS:
+            scale, exponent = scale >> 1, exponent + 1
+        found.append(ChannelFactor(scale, _BITS - exponent, round(offset)))
+    return found * (_MOST_CHANNELS // channels)
+
+
+def with_pixels(program: NpuProgram, words: Words) -> Words:
+    """The words with every first layer of few channels changed for uint8 pixels in rows of ``width`` pixels, rounded up to 16.
+
+    Inputs of more channels stay: the runtime converts those itself. So do all words in the mini format, which convert pixels as
+    they are in the file.
+
+    Raises:
+        ModelUnsupported: another family than RK3588's, or an input that is no int8 picture: never recorded.
+    """
+    if program.moved:
+        return words
+    if program.family != _RECORDED:
+        raise ModelUnsupported(
+            f"{program.family}: how this NPU family converts uint8 pixels was never recorded; plan without --uint8"
+        )
+    changed = words.copy()
+    for number, nodes in _readers(program):
+        io, tensor = program.io[number], program.tensors[program.inputs[number]]
+        if io.dtype is not DType.INT8 or io.quant is None:
+            raise ModelUnsupported(
+                f"input {io.name} is {io.dtype.name.lower()}: how the NPU converts uint8 pixels for it was never recorded; "
+                "plan without --uint8"
+            )
+        for first, amount in {(task.first, task.amount) for task in program.tasks if task.node in nodes}:
+            part = slice(first, first + amount)
+            changed[part] = _converting(changed[part], tensor.native, io)
+    return changed
+
+
+def pixel_doubts(program: NpuProgram) -> Iterator[str]:
+    """What of the conversion of this model is by analogy: no recording had it."""
+    for number, _ in () if program.moved else _readers(program):
+        channels = program.tensors[program.inputs[number]].native[-1]
+        if channels not in (1, 3):
+            yield f"input {program.io[number].name}: pixels of {channels} channels, by analogy; recorded were one and three"
+
+
+def _readers(program: NpuProgram) -> Iterator[tuple[int, set[int]]]:
+    """(number of each input of few channels, the nodes that read its features)."""
+    nodes_of: dict[int, set[int]] = {}
+    for task in program.tasks:
+        nodes_of.setdefault(task.first, set()).add(task.node)
+    starts = [first for first, _ in program.extents]
+    for number, index in enumerate(program.inputs):
+        native = program.tensors[index].native
+        if len(native) != 5 or native[1] != 1 or not 0 < native[4] <= _MOST_CHANNELS:
+            continue
+        found: set[int] = set()
+        for tensor, _, word in program.relocations:
+            if tensor == index and int(program.words[word]) & 0xFFFF == _FEATURES:
+                found |= nodes_of.get(starts[bisect_right(starts, word) - 1], set())
+        if found:
+            yield number, found
+
+
+def _converting(words: Words, native: tuple[int, ...], io: IoTensor) -> Words:
+    """The words of one task of the first layer."""
+    height, width, channels = native[2:]
+    padded = -(-width // _WIDTH) * _WIDTH
+    if not (0 < height <= _LONGEST and 0 < padded <= _LONGEST):
+        raise ModelInvalid(
+            f"input {io.name}: the NPU converts no picture of {height} x {padded} pixels, it counts to {_LONGEST}"
+        )
+    factors = channel_factors(io, channels)
+    shifts = sum(factor.shift << 4 + 6 * lane for lane, factor in enumerate(factors))
+    values = {
+        _CONVERT: shifts,
+        _LINE: padded,
+        _SURFACE: padded * (height - 1),
+        _LANES: (1 << 4 * len(factors)) - 1,
+    }
+    for lane, factor in enumerate(factors):
+        values[_FACTORS + 4 * lane] = (factor.scale & 0xFFFF) << 16 | factor.offset & 0xFFFF
+    registers, old = numbers_of(words), values_of(words)
+    new = old.copy()
+    for register, value in values.items():
+        new[registers == register] = value
+    sizes = registers == _SIZE
+    new[sizes] = old[sizes] & np.uint64(_LONGEST) | np.uint64(padded << 16)
+    return np.where(units_of(words) == CNA, with_values(words, new), words)
