@@ -11,6 +11,7 @@ is installed left out, which is as long as the environment. A module is one of o
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib.util
 import json
 import os
@@ -174,6 +175,8 @@ def measured(walk: str, tree: Path, model: Path, **settings: str) -> dict[str, i
 
 def figures_of(tree: Path, folder: Path) -> dict[str, int]:
     """All figures of a checkout that can be had on this machine."""
+    for part in ("rknnlite", "plugins"):  # compiling a module makes calls of its own
+        compileall.compile_dir(tree / part, quiet=1)
     found = {}
     if importlib.util.find_spec("onnxruntime") is not None:
         store = {"XDG_CACHE_HOME": str(folder / "cache"), "RKNNLITE_ENGINE": "onnxruntime"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from pathlib import Path
@@ -16,6 +17,22 @@ from rknnlite.quant import RANGES
 from tests.support.corpus import DATA, open_cpu
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
+
+
+def test_no_two_networks_have_one_name() -> None:
+    """Else the zoo does not even start; its networks are looked at as text, since building them takes what few have."""
+    if not TOOLS.is_dir():
+        pytest.skip("an installed package has no tools")
+    places: dict[str, list[str]] = {}
+    for path in sorted((TOOLS / "zoo").glob("nets_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            called = (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "network"
+            )
+            if called and isinstance(node.args[0], ast.Constant):
+                places.setdefault(node.args[0].value, []).append(path.name)
+    assert len(places) > 50
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 @pytest.fixture

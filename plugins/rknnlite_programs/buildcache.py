@@ -39,6 +39,7 @@ __all__ = [
     "check_private",
     "compiler",
     "fetch",
+    "for_this_processor",
     "is_kept",
     "keep",
     "make_private",
@@ -46,6 +47,7 @@ __all__ = [
     "writable_by_others",
 ]
 
+_TUNED = {"x86_64": "-march=native", "aarch64": "-mcpu=native", "armv7l": "-mcpu=native"}
 _TIME_LIMIT = 120.0
 _CHECKSUM_SIZE = hashlib.sha256().digest_size
 _HEX = frozenset("0123456789abcdef")
@@ -264,6 +266,16 @@ def system() -> tuple[str, int, str]:
     except (OSError, ValueError):  # not GNU's
         libc = ""
     return platform.machine(), sys.maxsize, libc
+
+
+def for_this_processor() -> list[str]:
+    """What a compiler is told for the processor of this machine alone; another one has an entry of its own in the cache."""
+    from rknnlite.native.processors import (
+        instructions,  # where something is built, not in every process that looks
+    )
+
+    tuned = _TUNED.get(system()[0])
+    return [f"-DPROCESSOR={instructions()}", *([tuned] if tuned else [])]
 
 
 def build_library(name: str, source: Union[Path, Sequence[Path]], purpose: str, *flags: str) -> Path:

@@ -1,4 +1,4 @@
-"""Networks whose layers are not where one looks for them: convolutions with computed weights, very wide kernels, codecs.
+"""Networks whose layers are not where one looks for them: convolutions with computed weights, relative places, codecs.
 
 Siamese trackers correlate features of a frame with those of a template, which are the weights of that convolution.
 """
@@ -79,45 +79,6 @@ def _siamese_depthwise() -> Any:
 @network("siamese_templates", replace(image(48), shape=(4, 3, 48, 48)), image(96), opset=14, **_UNIT)
 def _siamese_templates() -> Any:
     return Templates()
-
-
-class Wide(nn.Module):
-    """QuartzNet's block: separable convolutions along time, repeated, with a shortcut."""
-
-    def __init__(self, inputs: int, outputs: int, kernel: int, repeat: int = 2) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for n in range(repeat):
-            size = outputs if n else inputs
-            layers += [
-                nn.Conv1d(size, size, kernel, padding=kernel // 2, groups=size, bias=False),
-                nn.Conv1d(size, outputs, 1, bias=False),
-                nn.BatchNorm1d(outputs),
-                nn.ReLU(),
-            ]
-        self.body = nn.Sequential(*layers[:-1])
-        self.short = nn.Sequential(nn.Conv1d(inputs, outputs, 1, bias=False), nn.BatchNorm1d(outputs))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Residual."""
-        return F.relu(self.body(x) + self.short(x))
-
-
-@network("quartznet", signal(1, 40, 128), opset=12)
-def _quartznet() -> Any:
-    first = nn.Conv1d(40, 40, 33, 2, 16, groups=40, bias=False)
-    last = nn.Conv1d(64, 64, 87, padding=86, dilation=2, groups=64, bias=False)
-    body = [Wide(48, 64, 39), Wide(64, 64, 75)]
-    return nn.Sequential(
-        first,
-        nn.Conv1d(40, 48, 1),
-        nn.BatchNorm1d(48),
-        nn.ReLU(),
-        *body,
-        last,
-        nn.Conv1d(64, 29, 1),
-        nn.LogSoftmax(1),
-    )
 
 
 @network("hf_deberta_v2", tokens(1, 24, high=200), opset=14)

@@ -114,29 +114,6 @@ def _bisenet() -> Any:
     return BiSeNet()
 
 
-class Siamese(nn.Module):
-    """A tracker: features of a template over those of a search picture, channel by channel (SiamRPN++)."""
-
-    def __init__(self, width: int = 32) -> None:
-        super().__init__()
-        self.features = nn.Sequential(
-            _conv(3, 16, 3, 2), _conv(16, width, 3, 2), nn.Conv2d(width, width, 3, padding=1)
-        )
-        self.template, self.search = _conv(width, width), _conv(width, width)
-        self.head = nn.Sequential(_conv(width, width, 1), nn.Conv2d(width, 6, 1))
-
-    def forward(self, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """Scores and corners at each place."""
-        kernel, picture = self.template(self.features(z)), self.search(self.features(x))
-        found: torch.Tensor = self.head(
-            F.conv2d(picture, kernel.view(kernel.shape[1], 1, *kernel.shape[2:]), groups=kernel.shape[1])
-        )
-        return found
-
-
-network("siamese_tracker", image(32), image(96), opset=12)(Siamese)
-
-
 @network("espcn_x2", image(64), opset=11, **_UNIT)
 def _espcn() -> Any:
     body = [nn.Conv2d(3, 32, 5, 1, 2), nn.Tanh(), nn.Conv2d(32, 16, 3, 1, 1), nn.Tanh()]

@@ -75,17 +75,6 @@ def _distilbert() -> Any:
     return wrap("DistilBertForSequenceClassification", config, lambda m, ids: m(ids).logits)
 
 
-@network("hf_deberta_v2", tokens(1, 16, high=200), opset=14)
-def _deberta() -> Any:
-    """Products with constants of relative places, one for each head."""
-    config = hf.DebertaV2Config(
-        **_TEXT, relative_attention=True, max_position_embeddings=32, pos_att_type=["p2c", "c2p"], type_vocab_size=0,
-        position_biased_input=False,
-    )  # fmt: skip
-    call = lambda m, ids: m(ids, attention_mask=torch.ones_like(ids))[0]  # noqa: E731
-    return wrap("DebertaV2Model", config, call)
-
-
 @network("hf_albert", tokens(1, 24, high=200), opset=17)
 def _albert() -> Any:
     return wrap("AlbertModel", hf.AlbertConfig(embedding_size=32, **_TEXT), lambda m, ids: m(ids)[0])

@@ -1,6 +1,6 @@
 /* An operator for onnxruntime: a function of the sums of a convolution, stored in 8 bits, in one pass.
  *
- * Y = clip(rint(f(X * factor of the channel) / scale)) + zero. The functions are those of rknnlite_graph/rational_functions.py, step by
+ * Y = clip(rint(f(X * factor of the channel) / scale)) + zero. The functions are those of rknnlite_graph/unary_functions.py, step by
  * step: sums, products and quotients of float32, each rounded by itself (-ffp-contract=off), so that bits are the same everywhere.
  *
  * onnxruntime's C API is a table of functions whose places never change; those that are called are numbered below, by the order

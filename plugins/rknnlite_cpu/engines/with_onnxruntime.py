@@ -37,7 +37,6 @@ _PRECISE = {"session.x64quantprecision": "1"}
 
 
 _SOURCE = Path(__file__).with_name("functions_of_sums.c")
-_TUNED = {"x86_64": "-march=native", "aarch64": "-mcpu=native"}
 _ROUNDED = (
     "-std=gnu11",
     "-O3",
@@ -64,11 +63,10 @@ def _library() -> Optional[Path]:
     single = ("LOGISTIC_REACH", "LOGISTIC_FACTOR", "NORMAL_REACH", "NORMAL_FACTOR")
     numbers = [*sides, *((name, (getattr(unary_functions, name),)) for name in single)]
     defined = [f"-D{name}={','.join(f'{value!r}f' for value in values)}" for name, values in numbers]
-    machine = buildcache.system()[0]
-    tuned = [_TUNED[machine], f"-DPROCESSOR={instructions()}"] if machine in _TUNED else []
+    flags = [*_ROUNDED, *defined, *buildcache.for_this_processor()]
     try:
         return buildcache.build_library(
-            "librknnlite_sums.so", _SOURCE, "functions of sums on onnxruntime", *_ROUNDED, *defined, *tuned
+            "librknnlite_sums.so", _SOURCE, "functions of sums on onnxruntime", *flags
         )
     except (BackendUnavailable, ParamInvalid) as error:
         logger.info("functions behind convolutions take onnxruntime longer than they could: %s", error)

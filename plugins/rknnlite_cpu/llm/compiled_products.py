@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from pathlib import Path
 from typing import Any, Optional
 
@@ -23,7 +22,6 @@ from rknnlite_programs import buildcache
 from rknnlite import config
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
-from rknnlite.native.processors import instructions
 
 from ..kernels.parallel import parts_of, run_blocks
 from .compiled_attention import CompiledAttention
@@ -47,7 +45,6 @@ _SHARED = 1 << 20
 """Bytes of weights from which on waking another core takes less time than a few rows with half of them."""
 _ALIGNED = "-falign-loops=32"
 """Where an inner loop lay in the middle of such a line, by chance of what was before it, products took a fifth longer."""
-_NATIVE = {"x86_64": "-march=native", "aarch64": "-mcpu=native", "armv7l": "-mcpu=native"}
 _TOLERANCE = 1e-5
 
 
@@ -58,8 +55,7 @@ class Products:
     """
 
     def __init__(self) -> None:
-        tuned = _NATIVE.get(os.uname().machine)
-        flags = ["-O3", _ALIGNED, f"-DPROCESSOR={instructions()}", *([tuned] if tuned else [])]
+        flags = ["-O3", _ALIGNED, *buildcache.for_this_processor()]
         path = buildcache.build_library(
             "librknnlite_products.so", [_SOURCE, *_BESIDE], "the native engine", *flags
         )

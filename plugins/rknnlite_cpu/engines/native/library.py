@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 from rknnlite_programs import buildcache
 
 from rknnlite.errors import ModelInvalid, OutOfMemory, ParamInvalid
-from rknnlite.native.processors import instructions
 
 from ...values import Array
 from ..engine import Program
@@ -22,7 +20,6 @@ from .description import FUNCTIONS, KINDS, NUMBERS, Op, Plane, ProgramText
 __all__ = ["Library", "NativeProgram", "library"]
 
 _FOLDER = Path(__file__).parent
-_TUNED = {"x86_64": "-march=native", "aarch64": "-mcpu=native", "armv7l": "-mcpu=native"}
 _FLAGS = ("-ffp-contract=off", "-falign-loops=32")
 """Products and sums are rounded one by one, as numpy rounds them. -O3 makes larger kernels, no faster ones."""
 _ALIGNED, _SLACK = 64, 256
@@ -67,9 +64,8 @@ class Library:
     """
 
     def __init__(self, *flags: str) -> None:
-        tuned = _TUNED.get(os.uname().machine)
         sources = sorted(path for path in _FOLDER.iterdir() if path.suffix in (".c", ".h"))
-        given = [*_FLAGS, f"-DPROCESSOR={instructions()}", *([tuned] if tuned else []), *flags]
+        given = [*_FLAGS, *buildcache.for_this_processor(), *flags]
         path = buildcache.build_library("librknnlite_networks.so", sources, "the native engine", *given)
         try:
             loaded = ctypes.CDLL(str(path))

@@ -1,4 +1,4 @@
-/* A run of nodes as one program: what Python describes (native/program.py) and the kernels read. */
+/* A run of nodes as one program: what Python describes (description.py) and the kernels read. */
 #ifndef RKNNLITE_PROGRAM_H
 #define RKNNLITE_PROGRAM_H
 #include "vectors.h"
