@@ -14,19 +14,21 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import numpy as np
-from rknnlite_backend.zero_copy import cannot_import, check_flags, check_size, closed_memory
+from numpy.typing import NDArray
 
 from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.spi import Memory
 
-from .values import Array
+from .zero_copy import cannot_import, check_flags, check_size, closed_memory
 
-__all__ = ["CpuMemory", "allocate", "from_address", "from_fd"]
+__all__ = ["HostMemory", "allocate", "from_address", "from_fd"]
+
+Array = NDArray[Any]
 
 _MOST = 0xFFFFFFFF  # the C API counts bytes in 32 bits
 
 
-class CpuMemory(Memory):
+class HostMemory(Memory):
     """See ``rknnlite.spi.Memory``; ``place`` tells which memory it really is, whatever descriptor leads there."""
 
     def __init__(self, mapping: Any, size: int, offset: int, fd: int, own: bool, flags: int = 0) -> None:
@@ -69,20 +71,20 @@ class CpuMemory(Memory):
             self._finalizer()
 
     def __repr__(self) -> str:
-        return f"<CpuMemory {'closed' if self.closed else f'{self.size} bytes, fd {self.fd}'}>"
+        return f"<HostMemory {'closed' if self.closed else f'{self.size} bytes, fd {self.fd}'}>"
 
 
-def allocate(size: int, flags: int) -> CpuMemory:
+def allocate(size: int, flags: int) -> HostMemory:
     """Fresh memory of zeros; raises ParamInvalid or OutOfMemory."""
     check_size(size, _MOST)
     check_flags(flags)
     try:
         if not hasattr(os, "memfd_create"):  # another system than Linux: no descriptor to share
-            return CpuMemory(mmap.mmap(-1, size), size, 0, -1, own=False, flags=flags)
+            return HostMemory(mmap.mmap(-1, size), size, 0, -1, own=False, flags=flags)
         fd = os.memfd_create("rknnlite")
         try:
             os.ftruncate(fd, size)
-            return CpuMemory(mmap.mmap(fd, size), size, 0, fd, own=True, flags=flags)
+            return HostMemory(mmap.mmap(fd, size), size, 0, fd, own=True, flags=flags)
         except BaseException:
             os.close(fd)
             raise
@@ -90,7 +92,7 @@ def allocate(size: int, flags: int) -> CpuMemory:
         raise OutOfMemory(f"no memory for {size} bytes: {error.strerror}; close other contexts") from None
 
 
-def from_fd(fd: int, size: int, offset: int) -> CpuMemory:
+def from_fd(fd: int, size: int, offset: int) -> HostMemory:
     """Memory behind a descriptor, which stays the caller's; raises ParamInvalid."""
     if fd < 0 or size <= 0 or offset < 0 or size + offset > _MOST:
         raise cannot_import(size, offset, fd)
@@ -100,17 +102,17 @@ def from_fd(fd: int, size: int, offset: int) -> CpuMemory:
             raise ParamInvalid(
                 f"file descriptor {fd} holds {status.st_size} bytes, {size + offset} were to be imported"
             )
-        return CpuMemory(mmap.mmap(fd, size + offset), size, offset, fd, own=False)
+        return HostMemory(mmap.mmap(fd, size + offset), size, offset, fd, own=False)
     except (OSError, ValueError) as error:
         raise ParamInvalid(f"file descriptor {fd} cannot be mapped: {error}") from None
 
 
-def from_address(where: int, size: int, phys: int) -> CpuMemory:
+def from_address(where: int, size: int, phys: int) -> HostMemory:
     """Memory that is the caller's, at a virtual address; raises ParamInvalid."""
     from rknnlite.native.addresses import is_mapped
 
     if not 0 < size <= _MOST or not is_mapped(where, size):
         raise ParamInvalid(f"cannot import {size} bytes at {where:#x}: they are not this process's")
-    memory = CpuMemory((ctypes.c_uint8 * size).from_address(where), size, 0, -1, own=False)
+    memory = HostMemory((ctypes.c_uint8 * size).from_address(where), size, 0, -1, own=False)
     memory.phys, memory.place = phys, (0, where, 0)
     return memory

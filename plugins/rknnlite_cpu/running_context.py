@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 from rknnlite_backend.running import check_timeout, check_under_way, not_prepared, not_run, partly_bound
+from rknnlite_backend.zero_copy_context import ZeroCopyContext
 
 from rknnlite.log import logger
 from rknnlite.spi import Input, PostProcess
@@ -19,14 +20,13 @@ from .kernels.threads import limited
 from .plan import ExecutionPlan, Watch
 from .run_outputs import RunOutputs
 from .values import Array
-from .zerocopy import ZeroCopyContext
 
 if TYPE_CHECKING:
+    from rknnlite_backend.bindings import BoundFrame
+    from rknnlite_backend.in_flight import InFlight
     from rknnlite_backend.perf import PerfTable
     from rknnlite_insight.dumps import TensorSink
 
-    from .bindings import BoundFrame
-    from .in_flight import InFlight
     from .observers import Stopwatch
     from .opened_model import ContextSettings, OpenedModel
     from .shape_variant import IoAttrs, PreparedShapes, ShapeVariant
@@ -131,7 +131,7 @@ class RunningContext(ZeroCopyContext):
         with self.step():
             check_timeout(timeout_ms)
             if self._flight is None:
-                from .in_flight import InFlight
+                from rknnlite_backend.in_flight import InFlight
 
                 self._flight = InFlight()
             if self._is_coprocessor:
