@@ -11,7 +11,7 @@ import os
 import stat
 import weakref
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,12 @@ from rknnlite.spi import Memory
 
 from .zero_copy import cannot_import, check_flags, check_size, closed_memory
 
-__all__ = ["HostMemory", "allocate", "from_address", "from_fd"]
+__all__ = ["HostMemory"]
 
 Array = NDArray[Any]
 
 _MOST = 0xFFFFFFFF  # the C API counts bytes in 32 bits
+AnyMemory = TypeVar("AnyMemory", bound="HostMemory")
 
 
 class HostMemory(Memory):
@@ -71,48 +72,48 @@ class HostMemory(Memory):
             self._finalizer()
 
     def __repr__(self) -> str:
-        return f"<HostMemory {'closed' if self.closed else f'{self.size} bytes, fd {self.fd}'}>"
+        return f"<{type(self).__name__} {'closed' if self.closed else f'{self.size} bytes, fd {self.fd}'}>"
 
-
-def allocate(size: int, flags: int) -> HostMemory:
-    """Fresh memory of zeros; raises ParamInvalid or OutOfMemory."""
-    check_size(size, _MOST)
-    check_flags(flags)
-    try:
-        if not hasattr(os, "memfd_create"):  # another system than Linux: no descriptor to share
-            return HostMemory(mmap.mmap(-1, size), size, 0, -1, own=False, flags=flags)
-        fd = os.memfd_create("rknnlite")
+    @classmethod
+    def allocate(cls: type[AnyMemory], size: int, flags: int = 0) -> AnyMemory:
+        """Fresh memory of zeros; raises ParamInvalid or OutOfMemory."""
+        check_size(size, _MOST)
+        check_flags(flags)
         try:
-            os.ftruncate(fd, size)
-            return HostMemory(mmap.mmap(fd, size), size, 0, fd, own=True, flags=flags)
-        except BaseException:
-            os.close(fd)
-            raise
-    except OSError as error:
-        raise OutOfMemory(f"no memory for {size} bytes: {error.strerror}; close other contexts") from None
+            if not hasattr(os, "memfd_create"):  # another system than Linux: no descriptor to share
+                return cls(mmap.mmap(-1, size), size, 0, -1, own=False, flags=flags)
+            fd = os.memfd_create("rknnlite")
+            try:
+                os.ftruncate(fd, size)
+                return cls(mmap.mmap(fd, size), size, 0, fd, own=True, flags=flags)
+            except BaseException:
+                os.close(fd)
+                raise
+        except OSError as error:
+            raise OutOfMemory(f"no memory for {size} bytes: {error.strerror}; close other contexts") from None
 
+    @classmethod
+    def from_fd(cls: type[AnyMemory], fd: int, size: int, offset: int) -> AnyMemory:
+        """Memory behind a descriptor, which stays the caller's; raises ParamInvalid."""
+        if fd < 0 or size <= 0 or offset < 0 or size + offset > _MOST:
+            raise cannot_import(size, offset, fd)
+        try:
+            status = os.fstat(fd)
+            if stat.S_ISREG(status.st_mode) and status.st_size < size + offset:
+                raise ParamInvalid(
+                    f"file descriptor {fd} holds {status.st_size} bytes, {size + offset} were to be imported"
+                )
+            return cls(mmap.mmap(fd, size + offset), size, offset, fd, own=False)
+        except (OSError, ValueError) as error:
+            raise ParamInvalid(f"file descriptor {fd} cannot be mapped: {error}") from None
 
-def from_fd(fd: int, size: int, offset: int) -> HostMemory:
-    """Memory behind a descriptor, which stays the caller's; raises ParamInvalid."""
-    if fd < 0 or size <= 0 or offset < 0 or size + offset > _MOST:
-        raise cannot_import(size, offset, fd)
-    try:
-        status = os.fstat(fd)
-        if stat.S_ISREG(status.st_mode) and status.st_size < size + offset:
-            raise ParamInvalid(
-                f"file descriptor {fd} holds {status.st_size} bytes, {size + offset} were to be imported"
-            )
-        return HostMemory(mmap.mmap(fd, size + offset), size, offset, fd, own=False)
-    except (OSError, ValueError) as error:
-        raise ParamInvalid(f"file descriptor {fd} cannot be mapped: {error}") from None
+    @classmethod
+    def from_address(cls: type[AnyMemory], where: int, size: int, phys: int) -> AnyMemory:
+        """Memory that is the caller's, at a virtual address; raises ParamInvalid."""
+        from rknnlite.native.addresses import is_mapped
 
-
-def from_address(where: int, size: int, phys: int) -> HostMemory:
-    """Memory that is the caller's, at a virtual address; raises ParamInvalid."""
-    from rknnlite.native.addresses import is_mapped
-
-    if not 0 < size <= _MOST or not is_mapped(where, size):
-        raise ParamInvalid(f"cannot import {size} bytes at {where:#x}: they are not this process's")
-    memory = HostMemory((ctypes.c_uint8 * size).from_address(where), size, 0, -1, own=False)
-    memory.phys, memory.place = phys, (0, where, 0)
-    return memory
+        if not 0 < size <= _MOST or not is_mapped(where, size):
+            raise ParamInvalid(f"cannot import {size} bytes at {where:#x}: they are not this process's")
+        memory = cls((ctypes.c_uint8 * size).from_address(where), size, 0, -1, own=False)
+        memory.phys, memory.place = phys, (0, where, 0)
+        return memory

@@ -17,7 +17,7 @@ from rknnlite.tensor import Layout, TensorAttr
 
 from . import zero_copy
 from .bindings import INTERNAL, WEIGHTS, Bindings
-from .host_memory import HostMemory, allocate, from_address, from_fd
+from .host_memory import HostMemory
 from .running import both_paths
 from .zero_copy import Place
 
@@ -61,11 +61,11 @@ class ZeroCopyContext(Context):
     def create_mem(self, size: int, flags: int = 0) -> HostMemory:
         """``flags``: 1 cacheable (the default), 2 not cacheable, 4 in SRAM if possible; no difference here."""
         with self.exclusive():
-            return self._bindings.own(allocate(size, flags))
+            return self._bindings.own(HostMemory.allocate(size, flags))
 
     def import_mem(self, handle: int, size: int, offset: int = 0) -> HostMemory:
         with self.exclusive():
-            return self._bindings.own(from_fd(handle, size, offset))
+            return self._bindings.own(HostMemory.from_fd(handle, size, offset))
 
     def import_phys(self, address: int, size: int, virtual: int = 0) -> HostMemory:
         """``virtual`` is where the bytes are for the CPU; they stay the caller's, who frees them after ``close``."""
@@ -75,7 +75,7 @@ class ZeroCopyContext(Context):
                 "descriptor"
             )
         with self.exclusive():
-            return self._bindings.own(from_address(virtual, size, address))
+            return self._bindings.own(HostMemory.from_address(virtual, size, address))
 
     def sync(self, mem: Memory, direction: str) -> None:
         zero_copy.check_direction(direction)

@@ -7,7 +7,7 @@
   live), ``ops`` (one family of operators per file), ``kernels`` (numbers alone), ``engines`` (what runs parts of a plan
   faster), ``fidelity`` (the same graph in float), ``custom_ops`` and ``postprocess`` (operators between two nodes, plugins
   behind the last).
-* Looking on: ``observers``, ``perf``.
+* Looking on: ``observers``, ``perf``. For other backends: ``single_nodes``.
 * Without a graph: ``matmul`` (products), ``llm`` (transformers).
 """
 

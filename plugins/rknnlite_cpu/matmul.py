@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
-from rknnlite_backend.host_memory import HostMemory, allocate, from_fd
+from rknnlite_backend.host_memory import HostMemory
 from rknnlite_backend.matmul import check_fits, check_limits, facts_of, tensors_of
 
 from rknnlite import socs
@@ -127,11 +127,11 @@ class CpuMatmul(MatmulContext):
 
     def create_mem(self, size: int) -> HostMemory:
         with self.exclusive():
-            return self._own(allocate(size, 0))
+            return self._own(HostMemory.allocate(size, 0))
 
     def import_mem(self, handle: int, size: int, offset: int = 0) -> HostMemory:
         with self.exclusive():
-            return self._own(from_fd(handle, size, offset))
+            return self._own(HostMemory.from_fd(handle, size, offset))
 
     def _own(self, mem: HostMemory) -> HostMemory:
         self._memories.add(mem)

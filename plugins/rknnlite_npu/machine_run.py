@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from numpy.typing import NDArray
 
 from rknnlite.formats import Model
 
