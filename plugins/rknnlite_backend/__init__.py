@@ -1,6 +1,7 @@
 """What backends share.
 
-* Who runs what: ``running`` (the order of calls, said once), ``in_flight`` (frames that were begun), ``perf`` (figures).
+* Who runs what: ``running`` (the order of calls, said once), ``begun_frames`` with ``in_flight`` (frames that a context has
+  begun), ``perf`` (figures).
 * Zero-copy: ``zero_copy`` (the rules), ``zero_copy_context`` with ``bindings``, ``host_memory`` (memfds) and
   ``cache_coherence`` for contexts that compute in this process.
 * Products: ``matmul``, ``matrices``.

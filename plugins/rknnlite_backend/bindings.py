@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Protocol
 
 import numpy as np
@@ -118,6 +118,10 @@ class Bindings:
                 attr.w_stride,
             )
 
+    def memory_of(self, is_input: bool, index: int) -> Optional[tuple[HostMemory, TensorAttr]]:
+        """What is bound to a tensor, and as what."""
+        return self._bound.get((is_input, index))
+
     def clear(self) -> None:
         """The shape has changed: everything is to be bound again."""
         self._bound.clear()
@@ -186,8 +190,10 @@ class BoundFrame:
         mem, attr = self._bound[True, index]
         return _read(self._coherence.read(mem, f"input {native.name}"), attr, native)
 
-    def write(self, frame: FrameOutputs, natives: Sequence[TensorAttr]) -> None:
-        """Put the results into the memory of the outputs.
+    def write(
+        self, frame: FrameOutputs, natives: Sequence[TensorAttr], written: Collection[int] = ()
+    ) -> None:
+        """Put the results into the memory of the outputs; those that are ``written`` are there already.
 
         Raises:
             InputInvalid: see ``Unchanged``.
@@ -198,7 +204,7 @@ class BoundFrame:
         stored: Optional[list[Array]] = None
         real: Optional[list[Array]] = None
         for index, native in enumerate(natives):
-            if (False, index) not in self._bound:
+            if (False, index) not in self._bound or index in written:
                 continue
             mem, attr = self._bound[False, index]
             if mem.closed:

@@ -61,11 +61,17 @@ class ZeroCopyContext(Context):
     def create_mem(self, size: int, flags: int = 0) -> HostMemory:
         """``flags``: 1 cacheable (the default), 2 not cacheable, 4 in SRAM if possible; no difference here."""
         with self.exclusive():
-            return self._bindings.own(HostMemory.allocate(size, flags))
+            return self._bindings.own(self._allocate(size, flags))
 
     def import_mem(self, handle: int, size: int, offset: int = 0) -> HostMemory:
         with self.exclusive():
-            return self._bindings.own(HostMemory.from_fd(handle, size, offset))
+            return self._bindings.own(self._import(handle, size, offset))
+
+    def _allocate(self, size: int, flags: int) -> HostMemory:
+        return HostMemory.allocate(size, flags)
+
+    def _import(self, fd: int, size: int, offset: int) -> HostMemory:
+        return HostMemory.from_fd(fd, size, offset)
 
     def import_phys(self, address: int, size: int, virtual: int = 0) -> HostMemory:
         """``virtual`` is where the bytes are for the CPU; they stay the caller's, who frees them after ``close``."""

@@ -47,13 +47,16 @@ class SingleNodes:
         parts = {node.index: _part(graph, node) for node in wanted}
         return cls({index: ExecutionPlan(part, label, ops, declared) for index, part in parts.items()})
 
-    def run(self, node: int, operands: Sequence[Array]) -> list[Array]:
+    def operands(self, node: int) -> Sequence[int]:
+        """See ``NodeRunner.operands``."""
+        return self._plans[node].graph.inputs
+
+    def run(self, node: int, operands: Mapping[int, Array]) -> dict[int, Array]:
         """See ``NodeRunner.run``."""
         plan = self._plans[node]
-        graph = plan.graph
-        given = {i: runtime_value(value, graph.tensors[i]) for i, value in zip(graph.inputs, operands)}
-        results = plan.run(given)
-        return [stored_elements(results[i], graph.tensors[i]) for i in graph.outputs]
+        tensors = plan.graph.tensors
+        results = plan.run({i: runtime_value(value, tensors[i]) for i, value in operands.items()})
+        return {i: stored_elements(value, tensors[i]) for i, value in results.items()}
 
     def register(self, op: CustomOp) -> None:
         """See ``NodeRunner.register``."""

@@ -27,8 +27,11 @@ Array = NDArray[Any]
 class NodeRunner(Protocol):
     """Some nodes of one graph, ready to be computed one by one, by one caller at a time."""
 
-    def run(self, node: int, operands: Sequence[Array]) -> list[Array]:
-        """Compute ``Node.index``: elements of its inputs that are no constants -> elements of its outputs.
+    def operands(self, node: int) -> Sequence[int]:
+        """The tensors that a node (``Node.index``) reads and that are no constants, each once."""
+
+    def run(self, node: int, operands: Mapping[int, Array]) -> dict[int, Array]:
+        """Compute a node: elements of its operands by tensor -> elements of its outputs by tensor.
 
         Elements are in logical order and as the file stores them: int8 of a quantised tensor, not real numbers.
         Raises RknnError naming the node.

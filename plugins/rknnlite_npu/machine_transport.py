@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 from rknnlite.errors import OutOfMemory
 
@@ -28,7 +29,7 @@ class MachineTransport(Transport):
         """Raises MachineRefused for an NPU that the machine does not know."""
         self.memory = Memory()
         self._machines = [Machine(family) for _ in range(cores)]
-        self._live: dict[int, DeviceMemory] = {}
+        self._sizes: dict[int, int] = {}  # by address
         self._turn = threading.Lock()  # duplicates of a context may run in threads of their own
 
     def allocate(self, size: int, use: MemoryUse = MemoryUse.DATA, flags: int = 0) -> DeviceMemory:
@@ -40,14 +41,19 @@ class MachineTransport(Transport):
     def _placed(self, memory: DeviceMemory) -> DeviceMemory:
         memory.address = self._room(memory.size)
         self.memory.map(memory.address, memory.ndarray)
-        self._live[memory.address] = memory
+        self._sizes[memory.address] = memory.size
+        memory.forget = weakref.finalize(memory, self._forget, memory.address)
         return memory
+
+    def _forget(self, address: int) -> None:
+        self._sizes.pop(address, None)
+        self.memory.unmap(address)
 
     def _room(self, size: int) -> int:
         """The highest place for a buffer, in whole pages."""
         need, end = -(-size // _PAGE) * _PAGE, _TOP
-        for address, memory in sorted(self._live.items(), reverse=True):
-            if end - need >= address + memory.size:
+        for address, taken in sorted(self._sizes.items(), reverse=True):
+            if end - need >= address + taken:
                 break
             end = address
         if end < need + _PAGE:  # nothing begins at 0
@@ -55,12 +61,6 @@ class MachineTransport(Transport):
                 f"no room for {size} bytes in the 4 GiB that the NPU sees; close other contexts"
             )
         return end - need
-
-    def free(self, memory: DeviceMemory) -> None:
-        if self._live.get(memory.address) is memory:
-            del self._live[memory.address]
-            self.memory.unmap(memory.address)
-        memory.close()
 
     def to_device(self, memory: DeviceMemory) -> None:
         """One memory for both."""
@@ -76,5 +76,5 @@ class MachineTransport(Transport):
         """Nothing is under way."""
 
     def close(self) -> None:
-        for memory in list(self._live.values()):
-            self.free(memory)
+        for address in list(self._sizes):
+            self._forget(address)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rknnlite_backend.host_memory import HostMemory
@@ -25,9 +25,17 @@ class MemoryUse(enum.Enum):
 
 
 class DeviceMemory(HostMemory):
-    """A buffer at an address of the NPU's: ``address``, and the view of the CPU."""
+    """A buffer at an address of the NPU's: ``address``, and the view of the CPU.
+
+    ``forget`` takes it from the NPU's addresses; it is called once, when the buffer is closed or nobody holds it any more.
+    """
 
     address: int = 0
+    forget: Callable[[], object] = staticmethod(lambda: None)
+
+    def close(self) -> None:
+        super().close()
+        self.forget()
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,6 @@ class Transport(abc.ABC):
     @abc.abstractmethod
     def import_fd(self, fd: int, size: int, offset: int = 0) -> DeviceMemory:
         """Memory behind a descriptor, which stays the caller's; raises ParamInvalid."""
-
-    @abc.abstractmethod
-    def free(self, memory: DeviceMemory) -> None:
-        """Take a buffer from the NPU's addresses and close it; there need not be one any more."""
 
     @abc.abstractmethod
     def to_device(self, memory: DeviceMemory) -> None:
