@@ -1,0 +1,135 @@
+"""How the output stage puts results into memory: surfaces of atoms, or transposed in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from . import numbers as n
+from .memory import Memory
+from .registers import Field, UnitRegisters
+from .surfaces import ATOM, atoms, check_size
+
+__all__ = ["write"]
+
+COMBINED = Field("COMB_USE", 0x400C, 31, 31)
+TRANSPOSED = Field("TP_EN", 0x400C, 30, 30)
+NONALIGN = Field("NONALIGN", 0x400C, 25, 25)
+SURFACE_LENGTH = Field("SURF_LEN", 0x400C, 24, 9)
+REGROUPED = Field("RGP_TYPE", 0x400C, 29, 26)
+OUT_PRECISION = Field("OUT_PRECISION", 0x4010, 31, 29)
+MULTIPLE_SURFACES = Field("MC_SURF_OUT", 0x4010, 3, 3)
+ADDRESS = Field("DST_BASE_ADDR", 0x4020)
+SURFACE_STRIDE = Field("DST_SURF_STRIDE", 0x4024, 31, 4)
+WIDTH = Field("WIDTH", 0x4030, 12, 0)
+HEIGHT = Field("HEIGHT", 0x4034, 12, 0)
+NOTCH = Field("NOTCH_ADDR_0", 0x4038, 12, 0)
+SECOND_NOTCH = Field("NOTCH_ADDR_1", 0x4038, 28, 16)
+ORIGINAL_CHANNEL = Field("ORIG_CHANNEL", 0x403C, 28, 16)
+TRANSPOSED_ORIGIN = Field("TP_ORG_EN", 0x4050, 27, 27)
+REGROUP_COUNT = Field("RGP_CNTER", 0x4050, 31, 28)
+SIZE_E = Field("SIZE_E_2", 0x4050, 10, 8), Field("SIZE_E_1", 0x4050, 7, 5), Field("SIZE_E_0", 0x4050, 4, 2)
+WRITTEN_CHANNEL = Field("CHANNEL_WDMA", 0x4058, 12, 0)
+GROUPS = Field("SIZE_C_WDMA", 0x4058, 26, 16)
+OF_16_BITS = Field("TP_PRECISION", 0x4058, 27, 27)
+WRITTEN_HEIGHT = Field("HEIGHT_WDMA", 0x405C, 28, 16)
+WRITTEN_WIDTH = Field("WIDTH_WDMA", 0x405C, 12, 0)
+SURFACE_ADD = Field("SURF_ADD", 0x40C0, 31, 4)
+_WORD = 2  # bytes of what is transposed
+_LANES = ATOM // _WORD
+
+
+def write(r: UnitRegisters, memory: Memory, values: n.Values, without_effect: Mapping[int, int]) -> int:
+    """Write (H, W, C); returns the bytes written.
+
+    Raises:
+        MachineRefused: a way that is not understood, or a place in no buffer.
+    """
+    r.need(REGROUPED, 0)
+    r.need(REGROUP_COUNT, 0)
+    r.need(MULTIPLE_SURFACES, 0)
+    _ = r[COMBINED], [r[field] for field in SIZE_E], r[SURFACE_ADD], r[SURFACE_LENGTH], r[GROUPS], r[OF_16_BITS]
+    _ = r[SECOND_NOTCH], r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH], r[NONALIGN], r[ORIGINAL_CHANNEL]
+    precision = r.need(OUT_PRECISION, *n.SIZES)
+    stored = n.encoded(values, precision)
+    _ = r[ADDRESS], r[SURFACE_STRIDE], r[NOTCH], r[WRITTEN_CHANNEL]
+    if r[TRANSPOSED] and r[TRANSPOSED_ORIGIN]:
+        r.refuse(TRANSPOSED, "together with TP_ORG_EN")
+    r.finish(without_effect)
+    if r[TRANSPOSED]:
+        return _blocks_of_rows(r, memory, stored)
+    if r[TRANSPOSED_ORIGIN]:
+        return _blocks_of_positions(r, memory, stored)
+    return _surfaces(r, memory, stored)
+
+
+def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Surfaces of atoms, but not those that only fill up a group; lanes of the last atom that have no channel are 0."""
+    channels = min(r[WRITTEN_CHANNEL], r[ORIGINAL_CHANNEL]) + 1
+    lanes = ATOM // stored.itemsize
+    height, width, there = stored.shape
+    surfaces = -(-min(channels, there) // lanes)
+    filled = surfaces * lanes - there
+    if filled > 0:
+        stored = np.concatenate([stored, np.zeros((height, width, filled), stored.dtype)], axis=-1)
+    stored = np.ascontiguousarray(stored[..., : surfaces * lanes])
+    row = (width + r[NOTCH]) * ATOM
+    view = atoms(memory, r[ADDRESS], (surfaces, height, width), r[SURFACE_STRIDE] * ATOM, row)
+    view[...] = stored.view(np.uint8).reshape(height, width, surfaces, ATOM).transpose(2, 0, 1, 3)
+    return view.size
+
+
+def _blocks_of_positions(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Every atom of a run of positions becomes a block: channel by channel, the positions of the run.
+
+    Of 8 numbers of 16 bits: 8 positions make an atom; the atoms of a channel lie in rows and columns. Of 16 bytes, which come as 8
+    numbers of 16 bits: 16 positions make an atom, channels 8 and up are the second row.
+    """
+    height, width, channels = stored.shape
+    if stored.itemsize != _WORD or channels % _LANES:
+        r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers are transposed")
+    positions, groups = height * width, channels // _LANES
+    words = r[OF_16_BITS]
+    run = _LANES if words else ATOM
+    rows, columns, count = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1, r[GROUPS] + 1
+    flat = np.ascontiguousarray(stored).reshape(positions, groups, _LANES)
+    runs = positions // run
+    if words:
+        legal = positions % run == 0 and rows * columns == runs and count == groups
+        # group, lane, row and column of the atom, position
+        block = flat.reshape(rows, columns, run, groups, _LANES).transpose(3, 4, 0, 1, 2)
+        cells = np.ascontiguousarray(block).view(np.uint8) if legal else None
+    else:
+        legal = positions % run == 0 and (rows, columns) == (2, 1) and count == groups * runs
+        if legal:
+            lanes = flat.view(np.uint8).reshape(runs, run, groups, 2, _LANES)
+            block = lanes.transpose(2, 0, 4, 3, 1).reshape(count, _LANES, 2, 1, run)
+            cells = np.ascontiguousarray(block)
+    if not legal:
+        r.refuse(GROUPS, f"{height} x {width} positions of {channels} channels do not make such blocks")
+    return _put(r, memory, cells)
+
+
+def _blocks_of_rows(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Every atom of a row of at most 8 positions becomes a block: lane by lane, the positions of the row."""
+    height, width, channels = stored.shape
+    if stored.itemsize != _WORD or channels % _LANES or not r[OF_16_BITS]:
+        r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers are transposed")
+    groups, rows, columns = channels // _LANES, r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
+    if (rows, columns) != (groups, height) or r[GROUPS] or any(r[field] + 1 != width for field in SIZE_E):
+        r.refuse(WRITTEN_WIDTH, f"{height} rows of {width} positions of {channels} channels do not make such blocks")
+    cells = np.zeros((1, _LANES, rows, columns, _LANES), stored.dtype)
+    cells[0, ..., :width] = stored.reshape(height, width, groups, _LANES).transpose(3, 2, 0, 1)
+    return _put(r, memory, cells.view(np.uint8))
+
+
+def _put(r: UnitRegisters, memory: Memory, cells: n.Values) -> int:
+    """Write atoms (group, 8 surfaces, row, column, bytes)."""
+    groups, surfaces, rows, columns, _ = cells.shape
+    row = (columns + r[NOTCH]) * ATOM
+    for group in range(groups):
+        at = r[ADDRESS] + group * r[SURFACE_ADD] * ATOM
+        view = atoms(memory, at, (surfaces, rows, columns), r[SURFACE_STRIDE] * ATOM, row)
+        view[...] = cells[group]
+    return cells.size
