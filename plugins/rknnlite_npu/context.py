@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_backend.begun_frames import BegunFrames
 from rknnlite_backend.bindings import Bindings, BoundFrame
-from rknnlite_backend.cache_coherence import CacheCoherence
+from rknnlite_backend.cache_coherence import CacheCoherence, has_sides
 from rknnlite_backend.running import (
     both_paths,
     check_dup,
@@ -265,7 +265,7 @@ class NpuContext(BegunFrames[_Frame]):
             if bound is None:
                 continue
             memory, attr = bound
-            if not isinstance(memory, DeviceMemory) or memory.side is not None:
+            if not isinstance(memory, DeviceMemory) or has_sides(memory):
                 continue
             same = attr.layout is native.layout and attr.dims == native.dims
             stored = attr.dtype is native.dtype or (is_input and form.picture and attr.dtype is DType.UINT8)

@@ -11,7 +11,7 @@ from . import numbers as n
 from .memory import Memory
 from .registers import Field, UnitRegisters
 from .surfaces import ATOM, atoms, check_size, numbers
-from .weights import depthwise_weights, dense_weights, plain_bytes
+from .weights import dense_weights, depthwise_weights, plain_bytes
 
 __all__ = ["Fetched", "fetch"]
 

@@ -100,7 +100,7 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x4014: 0x0000FFFF,  # OFFSET_PEND
     0x4078: 0xFFFFFFFF,  # of operands that are not there
     0x4108: 0xFFFFFFFF,  # tables
-    **{register: 0xFFFFFFFF for register in range(0x410C, 0x4130, 4)},
+    **dict.fromkeys(range(16652, 16688, 4), 4294967295),
 }
 _MEMORY = 2  # OUTPUT_MODE
 _MAX, _MIN, _ADD, _DIVIDE, _MINUS, _ABS, _NEGATE, _FLOOR, _CEIL = range(9)

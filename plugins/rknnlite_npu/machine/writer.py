@@ -9,7 +9,7 @@ import numpy as np
 from . import numbers as n
 from .memory import Memory
 from .registers import Field, UnitRegisters
-from .surfaces import ATOM, atoms, check_size
+from .surfaces import ATOM, atoms
 
 __all__ = ["write"]
 
