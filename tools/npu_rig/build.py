@@ -86,7 +86,18 @@ def built(source: str, processor: Processor) -> Path:
     out = folder / f"{Path(source).stem}-{processor.name}-{digest}{'.so' if shared else ''}"
     if not out.exists():
         part = out.with_name(f".{out.name}.{os.getpid()}")
-        flags = ["-O1", "-Wall", "-Wextra", "-Werror", *shared, "-o", str(part), str(HERE / source), "-ldl", "-lpthread"]
+        flags = [
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            *shared,
+            "-o",
+            str(part),
+            str(HERE / source),
+            "-ldl",
+            "-lpthread",
+        ]
         subprocess.run([processor.compiler, *flags], check=True)
         part.replace(out)
     return out

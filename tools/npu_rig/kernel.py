@@ -10,6 +10,7 @@ import socket
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -117,6 +118,12 @@ class Kernel:
         for program in list(self._open):
             with contextlib.suppress(OSError):
                 program.connection.shutdown(socket.SHUT_RDWR)
+
+    def idle(self, seconds: float = 5.0) -> None:
+        """Wait until no program has a device open; for tests of what programs leave behind."""
+        end = time.monotonic() + seconds
+        while self._open and time.monotonic() < end:
+            time.sleep(0.01)
 
     def close(self) -> None:
         """Stop; programs that have a device open get ENODEV."""

@@ -248,7 +248,7 @@ class RknpuDriver(Driver):
         sync = _as(MemSync, argument)
         buffer = self._object(handles, sync.obj_addr)
         if (
-            sync.flags & ~(SyncFlag.TO_DEVICE | SyncFlag.FROM_DEVICE)
+            sync.flags > SyncFlag.TO_DEVICE | SyncFlag.FROM_DEVICE
             or sync.offset + sync.size > buffer.memory.size
         ):
             raise refused(errno.EINVAL)
