@@ -57,14 +57,14 @@ PAD_VALUE = Field("PAD_VALUE", 0x1184)
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x1004: 0xFFFFFFFF,  # S_POINTER: which group of registers is written and run, as the machine follows it anyway
     0x1010: 0x00FF3FF0,  # KERNEL_GROUP, FEATURE_GRAINS: how much is fetched at a time
-    0x1040: 0x00000FFF,  # banks of the buffer
-    0x1044: 0x00003FFF,  # entries of the buffer
+    0x1040: 0x00003FFF,  # banks of the buffer; whether weights or features are there from the task before
+    0x1044: 0x0000FFFF,  # entries of the buffer
     0x1078: 0x800F000F,  # lengths of bursts
     0x1100: 0x00000008,  # compression is bypassed
 }
 _DIRECT, _DEPTHWISE = 0, 3
 _FIRST_PIXELS, _MOST_PIXELS = 8, 11  # ARGB_IN of one channel, of four
-_ROW = 16  # pixels that a row of a picture is rounded up to
+_ROW = 16  # bytes of every channel that a row of a picture is rounded up to
 _LINES = 4  # rows whose strides are counted at once
 
 
@@ -167,7 +167,7 @@ def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
 
 
 def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
-    """(H, W, C) of a picture whose positions have one to four channels, and rows a multiple of 16 positions."""
+    """(H, W, C) of a picture whose positions have one to four channels; their rows are a multiple of 16 or 8 positions."""
     r.need(PIXELS, *range(_FIRST_PIXELS, _MOST_PIXELS + 1))
     r.need(NONALIGN, 1, why="pixels at any byte are expected")
     r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
@@ -178,7 +178,8 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     size = channels * n.SIZES[precision]
     width = min(r[WIDTH], r[READ_WIDTH])
     check_size(r.unit, r.task, height, width, channels)
-    row = -(-max(r[WIDTH], r[LINE_STRIDE]) // _ROW) * _ROW * size
+    whole = _ROW // n.SIZES[precision]
+    row = -(-max(r[WIDTH], r[LINE_STRIDE]) // whole) * whole * size
     _ = r[SURFACE_STRIDE]
     view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=size)
     if precision == n.INT8 and not r[CONVERT_BYPASS] and not r[DATA_SIGN]:

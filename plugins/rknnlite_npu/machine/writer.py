@@ -56,10 +56,11 @@ def write(
     r.need(NONALIGN, 0)
     r.finish(without_effect)
     if r[TRANSPOSED]:
-        return _blocks_of_rows(r, memory, stored)
+        return _exchanged(r, memory, stored)
     if r[TRANSPOSED_ORIGIN]:
         return _blocks_of_positions(r, memory, stored)
-    if r[WRITTEN_CHANNEL] >= stored.shape[2] * 2:
+    lanes = ATOM // stored.itemsize
+    if r[WRITTEN_CHANNEL] >= -(-stored.shape[2] // lanes) * lanes:
         return _spread(r, memory, stored)
     return _surfaces(r, memory, stored, repeated)
 
@@ -164,21 +165,20 @@ def _blocks_of_positions(r: UnitRegisters, memory: Memory, stored: n.Values) -> 
     return _put(r, memory, cells)
 
 
-def _blocks_of_rows(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
-    """Every atom of a row of at most 8 positions becomes a block: lane by lane, the positions of the row."""
+def _exchanged(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Atoms change places: surfaces become rows, rows columns, columns surfaces."""
     height, width, channels = stored.shape
     if stored.itemsize != _WORD or channels % _LANES or not r[OF_16_BITS]:
-        r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers are transposed")
+        r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers change places")
     groups, rows, columns = channels // _LANES, r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
     if (rows, columns) != (groups, height) or r[GROUPS] or any(r[field] + 1 != width for field in SIZE_E):
-        r.refuse(WRITTEN_WIDTH, f"{height} rows of {width} positions of {channels} channels do not make such blocks")
-    cells = np.zeros((1, _LANES, rows, columns, _LANES), stored.dtype)
-    cells[0, ..., :width] = stored.reshape(height, width, groups, _LANES).transpose(3, 2, 0, 1)
-    return _put(r, memory, cells.view(np.uint8))
+        r.refuse(WRITTEN_WIDTH, f"{height} rows of {width} positions of {channels} channels do not change places so")
+    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height, width, groups, ATOM)
+    return _put(r, memory, cells.transpose(1, 2, 0, 3)[None])
 
 
 def _put(r: UnitRegisters, memory: Memory, cells: n.Values) -> int:
-    """Write atoms (group, 8 surfaces, row, column, bytes)."""
+    """Write atoms (group, surface, row, column, bytes)."""
     groups, surfaces, rows, columns, _ = cells.shape
     row = (columns + r[NOTCH]) * ATOM
     for group in range(groups):
