@@ -108,7 +108,9 @@ def fetch(r: UnitRegisters, memory: Memory) -> Fetched:
         plain = plain_bytes(r, memory)
     else:
         plain = memory.view(r[WEIGHTS], r[WEIGHT_BYTES])
-    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], r[CHANNEL])
+    taps = max(1, r[KERNEL[0]] * r[KERNEL[1]])
+    lanes = r[KERNEL_BYTES] // (taps * n.SIZES[precision])  # three quarters of a block are stored as a whole one
+    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
     kind = features.dtype.type
     if mode == _DEPTHWISE:
         weights = depthwise_weights(plain, shape, precision, kind)
