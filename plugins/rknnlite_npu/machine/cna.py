@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import numbers as n
+from .compressed import COMPRESSION, plain_bytes
 from .memory import Memory
 from .registers import Field, UnitRegisters
 from .surfaces import ATOM, atoms, check_size, numbers
-from .weights import depthwise_weights, dense_weights, plain_bytes
+from .weights import dense_weights, depthwise_weights
 
 __all__ = ["Fetched", "fetch"]
 
@@ -49,7 +50,6 @@ SURFACE_STRIDE = Field("SURF_STRIDE", 0x1080, 27, 0, signed=True)
 READ_WIDTH = Field("DMA_WIDTH", 0x1084, 29, 16)
 READ_HEIGHT = Field("DMA_HEIGHT", 0x1084, 10, 0)
 READ_CHANNEL = Field("DMA_CHANNEL", 0x1088, 15, 0)
-COMPRESSION = Field("DECOMP_CONTROL", 0x1100, 2, 0)
 WEIGHTS = Field("DECOMP_ADDR0", 0x1110)
 CONVERTED = Field("PER_CHANNEL_CVT_EN", 0x1180)
 PAD_VALUE = Field("PAD_VALUE", 0x1184)
@@ -105,7 +105,7 @@ def fetch(r: UnitRegisters, memory: Memory) -> Fetched:
     features = _converted(r, features)
     features = _grown(r, features, pad)
     if r[COMPRESSION]:
-        plain = plain_bytes(r, memory)
+        plain = plain_bytes(r, memory, r[WEIGHTS], r[WEIGHT_BYTES])
     else:
         plain = memory.view(r[WEIGHTS], r[WEIGHT_BYTES])
     taps = max(1, r[KERNEL[0]] * r[KERNEL[1]])
