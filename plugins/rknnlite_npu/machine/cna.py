@@ -70,7 +70,7 @@ _LINES = 4  # rows whose strides are counted at once
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a convolution works on; pairs are (y, x).
+    """What a convolution works on; pairs are (y, x). A stride of 0 repeats the same features, which is how the compiler broadcasts.
 
     Attributes:
         features: (H, W, C); of a transposed convolution with pad values between.
@@ -125,7 +125,7 @@ def fetch(r: UnitRegisters, memory: Memory) -> Fetched:
         precision,
         pad,
         (r[PAD[0]], r[PAD[1]]),
-        (max(1, r[STRIDE[0]]), max(1, r[STRIDE[1]])),
+        (r[STRIDE[0]], r[STRIDE[1]]),
         (r[DILATION[0]] + 1, r[DILATION[1]] + 1),
         read,
     )

@@ -17,7 +17,7 @@ COMPRESSION = Field("DECOMP_CONTROL", 0x1100, 2, 0)
 HEADERS = tuple(Field(f"DCOMP_REGNUM_{k}", 0x1104, 2 * k + 1, 2 * k) for k in range(16))
 PAYLOADS = tuple(Field(f"DCOMP_AMOUNT{k}", 0x1140 + 4 * k) for k in range(16))
 _TYPES = {1: DType.INT8, 3: DType.INT16, 5: DType.FLOAT16}
-_UNIT = 16  # bytes that headers and payloads are counted in
+_UNIT = 16  # bytes that streams are counted in, headers but the first unit of them among the payload
 _SEGMENT = 64  # bytes that a stream begins at a multiple of
 _MOST = 1 << 26  # bytes of a weight
 
@@ -34,7 +34,7 @@ def plain_bytes(r: UnitRegisters, memory: Memory, address: int, size: int) -> By
     """
     kind = r.need(COMPRESSION, *_TYPES)
     headers = [r[field] * _UNIT for field in HEADERS]
-    payloads = [r[field] * _UNIT for field in PAYLOADS]
+    payloads = [(r[field] + 1) * _UNIT - header for field, header in zip(PAYLOADS, headers)]
     offsets, end = [], 0
     for field, header, payload in zip(PAYLOADS, headers, payloads):
         offsets.append(end)
