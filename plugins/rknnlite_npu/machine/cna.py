@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import numbers as n
+from .compressed import COMPRESSION, plain_bytes
 from .memory import Memory
 from .registers import Field, UnitRegisters
 from .surfaces import ATOM, atoms, check_size, numbers
-from .weights import dense_weights, depthwise_weights, plain_bytes
+from .weights import dense_weights, depthwise_weights
 
 __all__ = ["Fetched", "fetch"]
 
@@ -49,7 +50,6 @@ SURFACE_STRIDE = Field("SURF_STRIDE", 0x1080, 27, 0, signed=True)
 READ_WIDTH = Field("DMA_WIDTH", 0x1084, 29, 16)
 READ_HEIGHT = Field("DMA_HEIGHT", 0x1084, 10, 0)
 READ_CHANNEL = Field("DMA_CHANNEL", 0x1088, 15, 0)
-COMPRESSION = Field("DECOMP_CONTROL", 0x1100, 2, 0)
 WEIGHTS = Field("DECOMP_ADDR0", 0x1110)
 CONVERTED = Field("PER_CHANNEL_CVT_EN", 0x1180)
 PAD_VALUE = Field("PAD_VALUE", 0x1184)
@@ -57,20 +57,20 @@ PAD_VALUE = Field("PAD_VALUE", 0x1184)
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x1004: 0xFFFFFFFF,  # S_POINTER: which group of registers is written and run, as the machine follows it anyway
     0x1010: 0x00FF3FF0,  # KERNEL_GROUP, FEATURE_GRAINS: how much is fetched at a time
-    0x1040: 0x00000FFF,  # banks of the buffer
-    0x1044: 0x00003FFF,  # entries of the buffer
+    0x1040: 0x00003FFF,  # banks of the buffer; whether weights or features are there from the task before
+    0x1044: 0x0000FFFF,  # entries of the buffer
     0x1078: 0x800F000F,  # lengths of bursts
     0x1100: 0x00000008,  # compression is bypassed
 }
 _DIRECT, _DEPTHWISE = 0, 3
 _FIRST_PIXELS, _MOST_PIXELS = 8, 11  # ARGB_IN of one channel, of four
-_ROW = 16  # pixels that a row of a picture is rounded up to
+_ROW = 16  # bytes of every channel that a row of a picture is rounded up to
 _LINES = 4  # rows whose strides are counted at once
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a convolution works on; pairs are (y, x).
+    """What a convolution works on; pairs are (y, x). A stride of 0 repeats the same features, which is how the compiler broadcasts.
 
     Attributes:
         features: (H, W, C); of a transposed convolution with pad values between.
@@ -105,10 +105,12 @@ def fetch(r: UnitRegisters, memory: Memory) -> Fetched:
     features = _converted(r, features)
     features = _grown(r, features, pad)
     if r[COMPRESSION]:
-        plain = plain_bytes(r, memory)
+        plain = plain_bytes(r, memory, r[WEIGHTS], r[WEIGHT_BYTES])
     else:
         plain = memory.view(r[WEIGHTS], r[WEIGHT_BYTES])
-    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], r[CHANNEL])
+    taps = max(1, r[KERNEL[0]] * r[KERNEL[1]])
+    lanes = r[KERNEL_BYTES] // (taps * n.SIZES[precision])  # three quarters of a block are stored as a whole one
+    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
     kind = features.dtype.type
     if mode == _DEPTHWISE:
         weights = depthwise_weights(plain, shape, precision, kind)
@@ -123,7 +125,7 @@ def fetch(r: UnitRegisters, memory: Memory) -> Fetched:
         precision,
         pad,
         (r[PAD[0]], r[PAD[1]]),
-        (max(1, r[STRIDE[0]]), max(1, r[STRIDE[1]])),
+        (r[STRIDE[0]], r[STRIDE[1]]),
         (r[DILATION[0]] + 1, r[DILATION[1]] + 1),
         read,
     )
@@ -167,7 +169,7 @@ def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
 
 
 def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
-    """(H, W, C) of a picture whose positions have one to four channels, and rows a multiple of 16 positions."""
+    """(H, W, C) of a picture whose positions have one to four channels; their rows are a multiple of 16 or 8 positions."""
     r.need(PIXELS, *range(_FIRST_PIXELS, _MOST_PIXELS + 1))
     r.need(NONALIGN, 1, why="pixels at any byte are expected")
     r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
@@ -178,7 +180,8 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     size = channels * n.SIZES[precision]
     width = min(r[WIDTH], r[READ_WIDTH])
     check_size(r.unit, r.task, height, width, channels)
-    row = -(-max(r[WIDTH], r[LINE_STRIDE]) // _ROW) * _ROW * size
+    whole = _ROW // n.SIZES[precision]
+    row = -(-max(r[WIDTH], r[LINE_STRIDE]) // whole) * whole * size
     _ = r[SURFACE_STRIDE]
     view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=size)
     if precision == n.INT8 and not r[CONVERT_BYPASS] and not r[DATA_SIGN]:

@@ -14,7 +14,7 @@ from .lut import Tables
 from .memory import Memory
 from .rdma import Operands, PerChannel
 from .registers import Field, UnitRegisters
-from .writer import write
+from .writer import write, write_row
 
 __all__ = ["Form", "form_of", "put_out"]
 
@@ -27,6 +27,7 @@ EW_SHIFT_NEGATIVE = Field("EW_TRUNCATE_NEG", 0x4010, 25, 16)
 PROC_PRECISION = Field("PROC_PRECISION", 0x4010, 2, 0)
 WIDTH = Field("WIDTH", 0x4030, 12, 0)
 HEIGHT = Field("HEIGHT", 0x4034, 12, 0)
+LARGEST = Field("MINMAX_CTL", 0x4034, 24, 22)
 CHANNEL = Field("CHANNEL", 0x403C, 12, 0)
 ZERO_BYPASS = Field("OD_BYPASS", 0x4050, 1, 1)
 ZERO_PER_CHANNEL = Field("OW_SRC", 0x4050, 0, 0)
@@ -97,15 +98,16 @@ BN = _stage("BN", 0x4060, (15, 10))
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x4004: 0xFFFFFFFF,  # S_POINTER
     0x400C: 0x000001E0,  # length of bursts
-    0x4014: 0x0000FFFF,  # OFFSET_PEND
     0x4078: 0xFFFFFFFF,  # of operands that are not there
     0x4108: 0xFFFFFFFF,  # tables
-    **dict.fromkeys(range(16652, 16688, 4), 4294967295),
+    **{register: 0xFFFFFFFF for register in range(0x410C, 0x4130, 4)},
 }
 _MEMORY = 2  # OUTPUT_MODE
 _MAX, _MIN, _ADD, _DIVIDE, _MINUS, _ABS, _NEGATE, _FLOOR, _CEIL = range(9)
 _KNOWN_TABLES = 0x68
 _DEPTHWISE = 3
+_LARGEST_CHANNEL = 7
+_LEAST_OFFSET = 1  # as fp32 this is 1e-45
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,9 @@ def put_out(
     r.need(IN_PRECISION, *n.SIZES)
     values = operands.source if form.flying else _accumulators(r, form, sums)
     assert values is not None
-    if values.shape != (form.height, form.width, form.channels):
-        r.refuse(CHANNEL, f"{values.shape} flow into a stage of {form.height}, {form.width}, {form.channels}")
+    largest = form.height, form.width, form.channels * operands.repeated
+    if any(a > b for a, b in zip(values.shape, largest)) or values.shape[2] != largest[2]:
+        r.refuse(CHANNEL, f"{values.shape} flow into a stage of {largest}")
     floats = n.is_float(form.precision)
     if not floats and values.dtype != np.float64:
         r.refuse(PROC_PRECISION, "floats flow into a stage of integers")
@@ -146,10 +149,13 @@ def put_out(
         if sums is not None and sums.windows is not None and not zero_off:
             values = _less_zero_points(r, values, sums.windows, operands.bs.zero)
         values = _scaled(r, BS, values, operands.bs, floats)
-        values = _scaled(r, BN, values, operands.bn, floats)
+        values = _scaled(r, BN, values, operands.bn, floats, adds_behind=True)
         values = _elementwise(r, values, operands.ew, tables, floats)
         values = _converted(r, values, floats)
-    return write(r, memory, values, WITHOUT_EFFECT)
+        if r[LARGEST]:
+            r.need(LARGEST, _LARGEST_CHANNEL)
+            return write_row(r, memory, values.max(axis=-1, keepdims=True), WITHOUT_EFFECT)
+    return write(r, memory, values, operands.repeated, WITHOUT_EFFECT)
 
 
 def _accumulators(r: UnitRegisters, form: Form, sums: Optional[Sums]) -> n.Values:
@@ -182,8 +188,10 @@ def _less_zero_points(
     return values + windows * factors
 
 
-def _scaled(r: UnitRegisters, stage: _Stage, x: n.Values, numbers: PerChannel, floats: bool) -> n.Values:
-    """BS or BN: a sum, a product with a shift that depends on the sign, limits."""
+def _scaled(
+    r: UnitRegisters, stage: _Stage, x: n.Values, numbers: PerChannel, floats: bool, adds_behind: bool = False
+) -> n.Values:
+    """BS or BN: a sum, a product with a shift that depends on the sign, limits; in BN the sum comes between product and shift."""
     fields = (
         stage.bit("ALU_ALGO", 19, 16),
         stage.bit("ALU_SRC", 8),
@@ -199,15 +207,24 @@ def _scaled(r: UnitRegisters, stage: _Stage, x: n.Values, numbers: PerChannel, f
     _ = [r[field] for field in places]
     if off:
         return x
-    if not alu_off:
+    def added(x: n.Values) -> n.Values:
+        if alu_off:
+            return x
         if fetched and numbers.alu is None:
             r.refuse(fields[1], "nothing is fetched")
-        x = _alu(r, fields[0], algorithm, x, numbers.alu if fetched else _scalar(r, stage.alu, floats))
+        return _alu(r, fields[0], algorithm, x, numbers.alu if fetched else _scalar(r, stage.alu, floats))
+
+    if not adds_behind or multiplier_off:
+        x = added(x)
     if not multiplier_off:
         if r[stage.source] and numbers.multiplier is None:
             r.refuse(stage.source, "nothing is fetched")
         factor = numbers.multiplier if r[stage.source] else _factor(r, stage.multiplier, floats)
-        x = _multiplied(r, stage, x, factor, bool(prelu), floats)
+        x = np.where(x < 0, x * factor, x) if prelu else x * factor
+        negative = x < 0
+        if adds_behind:
+            x = added(x)
+        x = x.astype(np.float32) if floats else _shifted_by_sign(r, stage, x, negative)
     if not relu_off:
         x = np.maximum(x, 0)
         if limited:
@@ -215,17 +232,13 @@ def _scaled(r: UnitRegisters, stage: _Stage, x: n.Values, numbers: PerChannel, f
     return x
 
 
-def _multiplied(r: UnitRegisters, stage: _Stage, x: n.Values, factor: n.Values, prelu: bool, floats: bool) -> n.Values:
-    """Products; an activation with a slope multiplies what is below zero alone."""
-    product = np.where(x < 0, x * factor, x) if prelu else x * factor
-    if floats:
-        return product.astype(np.float32)
+def _shifted_by_sign(r: UnitRegisters, stage: _Stage, product: n.Values, negative: n.Values) -> n.Values:
+    """Products divided by 2^shift, those below zero by a shift of their own, limited to int32."""
     up, down = r[stage.shift], r[stage.shift_negative]
-    if down in (0, up):
-        out = n.shifted(product, up)
-    else:
-        out = np.where(x < 0 if prelu else product < 0, n.shifted(product, down), n.shifted(product, up))
-    return n.saturated(out, n.INT32)
+    shifted = n.shifted(product, up)
+    if down not in (0, up):
+        shifted = np.where(negative, n.shifted(product, down), shifted)
+    return n.saturated(shifted, n.INT32)
 
 
 def _scalar(r: UnitRegisters, field: Field, floats: bool) -> n.Values:
@@ -269,7 +282,8 @@ def _elementwise(
     _ = [r[field] for field in (*fields, *others, *places)]
     if r[EW_BYPASS]:
         return x
-    if not r[EW_OPERATION_BYPASS]:
+    if not r[EW_OPERATION_BYPASS] and (r[EW_FETCHED] or r[EW_MODE]):
+        # a stand-alone Sigmoid of the vendor's leaves the operation on, without operand: its simulator shows no effect
         x = _operation(r, x, operand, floats)
     if not r[TABLE_BYPASS]:
         r.need(TABLE_CONFIG, _KNOWN_TABLES)
@@ -315,7 +329,7 @@ def _operation(r: UnitRegisters, x: n.Values, operand: Optional[n.Values], float
 def _converted(r: UnitRegisters, x: n.Values, floats: bool) -> n.Values:
     """The output converter."""
     offset, scale, shift, exponent = r[OUT_OFFSET], r[OUT_SCALE], r[OUT_SHIFT], r[OUT_EXPONENT]
-    _ = r[OUT_HALF]
+    _ = r[OUT_HALF], r[OUT_ROUND]
     r.need(OUT_TYPE, 0)
     if floats or n.is_float(r[OUT_PRECISION]):
         return _converted_floats(r, x, floats, offset, scale, shift, exponent)
@@ -330,9 +344,10 @@ def _converted(r: UnitRegisters, x: n.Values, floats: bool) -> n.Values:
 def _converted_floats(
     r: UnitRegisters, x: n.Values, floats: bool, offset: int, scale: int, shift: int, exponent: int
 ) -> n.Values:
+    """Numbers times ``scale / 2^(exponent + shift)``; the offset is a float, of which files have next to nothing."""
     if floats and (offset, scale, shift, exponent) == (0, 1, 0, 0):
         return x
-    if shift:
-        r.refuse(OUT_SHIFT)
     _ = r[OUT_ROUND]
-    return ((x.astype(np.float64) + offset) * scale * 2.0**-exponent).astype(np.float32)
+    if abs(offset) > _LEAST_OFFSET:
+        r.refuse(OUT_OFFSET)
+    return (x.astype(np.float64) * (scale * 2.0 ** -(exponent + shift))).astype(np.float32)

@@ -24,6 +24,7 @@ LE_SLOPE = Field("LUT_LE_SLOPE_UFLOW_SCALE", 0x4120, 15, 0, signed=True)
 LE_SLOPE_SHIFT = Field("LUT_LE_SLOPE_UFLOW_SHIFT", 0x4124, 4, 0)
 LO_SLOPE = Field("LUT_LO_SLOPE_OFLOW_SCALE", 0x4128, 31, 16, signed=True)
 LO_SLOPE_SHIFT = Field("LUT_LO_SLOPE_OFLOW_SHIFT", 0x412C, 9, 5)
+BYPASS = Field("EW_LUT_BYPASS", 0x4070, 7, 7)
 _LARGEST_STEP = 16
 
 
@@ -32,6 +33,7 @@ class Tables:
 
     def __init__(self) -> None:
         self._points = [np.zeros(_POINTS), np.zeros(_POINTS)]
+        self._there: set[int] = set()
 
     def upload(self, writes: Iterable[tuple[int, int]]) -> None:
         """Take (register, value) of an upload in order: a selection, then its points; what follows the last point counts for nothing."""
@@ -42,12 +44,16 @@ class Tables:
             elif register == _DATA and at < _POINTS:
                 self._points[table][at] = (value & 0xFFFF) - ((value & 0x8000) << 1)
                 at += 1
+                if at == _POINTS:
+                    self._there.add(table)
 
     def look_up(self, r: UnitRegisters, values: n.Values) -> n.Values:
         """The function of integers, as an integer; of floats without rounding.
 
         Between points, and beyond the ends, it is rounded to the nearest integer.
         """
+        if self._there != {0, 1}:
+            r.refuse(BYPASS, "no table was uploaded; files of int16 and bf16 layers hold none")
         exact = values.dtype == np.float32
         steps = r[LE_STEP], r[LO_STEP]
         for field, step in zip((LE_STEP, LO_STEP), steps):

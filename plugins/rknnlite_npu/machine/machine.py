@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, UNITS, CommandWord, Words
+from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, UNITS, CommandWord, Words, units_of
 from ..task import Task
 from .cna import fetch
 from .core import accumulate

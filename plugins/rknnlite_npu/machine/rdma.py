@@ -73,6 +73,7 @@ class Operands:
         source: (H, W, C), where nothing comes from the convolution.
         ew: (H, W, C), or (C,) of one number per channel.
         read: bytes.
+        repeated: surfaces that unpooling makes of one.
     """
 
     source: Optional[n.Values]
@@ -80,6 +81,7 @@ class Operands:
     bs: PerChannel
     bn: PerChannel
     read: int
+    repeated: int = 1
 
 
 def fetch_operands(
@@ -97,32 +99,37 @@ def fetch_operands(
     r.need(EW_SURFACE_MODE, 0)
     r.need(EW_NONALIGN, 0)
     combined = r.need(COMBINED, _ALONE, _ONE_SOURCE, _ONE_OPERAND)
-    r.need(PROC_PRECISION, precision, why="differs from that of the DPU")
+    r.need(PROC_PRECISION, *n.SIZES)
     r.need(MODE, 0, 3)
-    _ = r[WIDENED]
+    _ = r[WIDENED], r[IN_PRECISION]
     check_size(r.unit, r.task, r[HEIGHT] + 1, r[WIDTH] + 1, r[CHANNEL] + 1)
-    source, ew = _activations(r, memory, combined)
+    source, ew = _activations(r, memory, combined, precision)
+    repeated = r[UNPOOL_KERNEL[0]] + 1
     if flying and source is None:
         r.refuse(SOURCE_DISABLE, "nothing flows: it is neither fetched nor computed")
     bs = _per_channel(r, memory, BS_USE, BS_BASE, precision, channels, group)
     bn = _per_channel(r, memory, BN_USE, BN_BASE, precision, channels, group)
     r.finish(WITHOUT_EFFECT)
     read = sum(part.size * n.SIZES[precision] for part in (source, ew, *bs, *bn) if part is not None)
-    return Operands(source if flying else None, ew, bs, bn, read)
+    return Operands(source if flying else None, ew, bs, bn, read, repeated)
 
 
-def _activations(r: UnitRegisters, memory: Memory, combined: int) -> tuple[Optional[n.Values], Optional[n.Values]]:
+def _activations(
+    r: UnitRegisters, memory: Memory, combined: int, precision: int
+) -> tuple[Optional[n.Values], Optional[n.Values]]:
     """(what flows, second operand)."""
     on, ew_on = not r[SOURCE_DISABLE], not r[EW_DISABLE]
     if combined != _ALONE and not (on and ew_on):
         r.refuse(COMBINED, "one of the two fetchers is off")
     _places = [r[f] for f in (SOURCE, LINE_NOTCH, SURFACE_NOTCH, EW_BASE, EW_LINE_NOTCH, EW_SURFACE_NOTCH)]
-    source = _source(r, memory, 1 + (combined != _ALONE)) if on else None
+    _ = [r[f] for f in (UNPOOL, UNPOOL_METHOD, *UNPOOL_STRIDE, *UNPOOL_KERNEL)]
+    parts = 1 + (combined != _ALONE)
+    source = _source(r, memory, parts, precision) if on else None
     if not ew_on:
-        return _unpooled(r, source), None
-    ew = _operand(r, memory, 1 + (combined != _ALONE))
+        return source, None
+    ew = _operand(r, memory, parts, precision)
     if combined == _ALONE:
-        return _unpooled(r, source), ew
+        return source, ew
     assert source is not None
     both = _in_turn(source, ew, ATOM // n.SIZES[r[IN_PRECISION]], r[CHANNEL] + 1)
     return (both, None) if combined == _ONE_SOURCE else (None, both)
@@ -135,22 +142,24 @@ def _in_turn(even: n.Values, odd: n.Values, lanes: int, channels: int) -> n.Valu
     return np.stack(pairs, axis=3).reshape(height, width, -1)[..., :channels]
 
 
-def _source(r: UnitRegisters, memory: Memory, parts: int) -> n.Values:
+def _source(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Values:
     """(H, W, C): every surface, or every second one."""
     precision = r.need(IN_PRECISION, *n.SIZES)
     shape = _shape(r, precision, parts)
     row = (shape[2] + r[LINE_NOTCH]) * ATOM
     surface = (shape[1] - 1) * row + (shape[2] + r[SURFACE_NOTCH]) * ATOM
     view = atoms(memory, r[SOURCE], shape, surface, row)
+    if r[UNPOOL]:
+        return _unpooled(r, numbers(view, flowing, _kind(flowing)), shape[0])
     return _cut(r, numbers(view, precision, _kind(precision)), parts)
 
 
-def _operand(r: UnitRegisters, memory: Memory, parts: int) -> n.Values:
-    """(H, W, C), or (C,)."""
+def _operand(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Values:
+    """(H, W, C), or (C,); its type is that of what flows."""
     size = r[EW_SIZE]
     precision = {1: n.INT8, 2: n.INT16, 3: n.INT32}.get(size, -1)
-    if n.is_float(r[PROC_PRECISION]):
-        precision = {2: n.BF16 if r[PROC_PRECISION] == n.BF16 else n.FP16, 3: n.FP32}.get(size, -1)
+    if n.is_float(flowing):
+        precision = {2: n.BF16 if flowing == n.BF16 else n.FP16, 3: n.FP32}.get(size, -1)
     if precision < 0:
         r.refuse(EW_SIZE)
     mode = r.need(EW_MODE, _PER_CHANNEL, _FULL)
@@ -180,12 +189,13 @@ def _kind(precision: int) -> type[np.floating]:
     return np.float32 if n.is_float(precision) else np.float64
 
 
-def _unpooled(r: UnitRegisters, source: Optional[n.Values]) -> Optional[n.Values]:
-    """Every position repeated over a kernel."""
-    fields = (UNPOOL, UNPOOL_METHOD, *UNPOOL_STRIDE, *UNPOOL_KERNEL)
-    if not any(r[field] for field in fields):
-        return source
-    r.refuse(UNPOOL)
+def _unpooled(r: UnitRegisters, values: n.Values, surfaces: int) -> n.Values:
+    """Every position repeated over a kernel: columns beside each other, rows as further surfaces."""
+    rows, columns = (r[field] + 1 for field in UNPOOL_KERNEL)
+    if surfaces != 1 or r[UNPOOL_METHOD] or any(r[a] != r[b] for a, b in zip(UNPOOL_STRIDE, UNPOOL_KERNEL)):
+        r.refuse(UNPOOL, "one surface without overlap is expected")
+    check_size(r.unit, r.task, *values.shape, rows, columns)
+    return np.tile(np.repeat(values, columns, axis=1), (1, 1, rows))
 
 
 def _per_channel(

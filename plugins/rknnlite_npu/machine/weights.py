@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from . import numbers as n
-from .memory import Bytes, Memory
+from .memory import Bytes
 from .refused import MachineRefused
-from .registers import UnitRegisters
 
-__all__ = ["dense_weights", "depthwise_weights", "plain_bytes"]
+__all__ = ["dense_weights", "depthwise_weights"]
 
 _INPUTS = 32  # input channels of a block
 _OUTPUTS = 32  # bytes of the output channels of a block
@@ -68,8 +67,3 @@ def _elements(plain: Bytes, precision: int, count: int) -> n.Values:
     if not count or count * n.SIZES[precision] > len(plain):
         raise MachineRefused("CNA", 0x1030, "WEIGHT_BYTES", len(plain), why=f"{count} weights do not lie in them")
     return n.decoded(plain[: count * n.SIZES[precision]], precision)
-
-
-def plain_bytes(r: UnitRegisters, memory: Memory) -> Bytes:
-    """Compressed weights, as they were before."""
-    raise MachineRefused("CNA", 0x1100, "DECOMP_CONTROL", 1, r.task)
