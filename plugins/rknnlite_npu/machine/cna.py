@@ -10,9 +10,9 @@ import numpy as np
 from . import numbers as n
 from .compressed import COMPRESSION, plain_bytes
 from .memory import Memory
+from .prepared_weights import PreparedWeights, WeightStore
 from .registers import Field, UnitRegisters
 from .surfaces import ATOM, atoms, check_size, numbers
-from .weights import dense_weights, depthwise_weights
 
 __all__ = ["Fetched", "fetch"]
 
@@ -74,14 +74,13 @@ class Fetched:
 
     Attributes:
         features: (H, W, C); of a transposed convolution with pad values between.
-        weights: (OC, kh, kw, C), of a depthwise one (kh, kw, C).
+        weights: of at least as many channels.
         pad: value of a position outside; ``before``: such positions above and to the left.
         read: bytes.
     """
 
     features: n.Values
-    weights: n.Values
-    depthwise: bool
+    weights: PreparedWeights
     precision: int
     pad: float
     before: tuple[int, int]
@@ -90,8 +89,8 @@ class Fetched:
     read: int
 
 
-def fetch(r: UnitRegisters, memory: Memory) -> Fetched:
-    """What the registers ask for.
+def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
+    """What the registers ask for; ``store`` keeps weights for the next run.
 
     Raises:
         MachineRefused: a mode that is not understood, or bytes that lie in no buffer.
@@ -111,17 +110,11 @@ def fetch(r: UnitRegisters, memory: Memory) -> Fetched:
     taps = max(1, r[KERNEL[0]] * r[KERNEL[1]])
     lanes = r[KERNEL_BYTES] // (taps * n.SIZES[precision])  # three quarters of a block are stored as a whole one
     shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
-    kind = features.dtype.type
-    if mode == _DEPTHWISE:
-        weights = depthwise_weights(plain, shape, precision, kind)
-    else:
-        weights = dense_weights(plain, shape, precision, kind)
-    _ = r[OUT_WIDTH], r[OUT_ATOMS], r[KERNEL_BYTES]
-    channels = min(features.shape[-1], weights.shape[-1])
+    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode == _DEPTHWISE)
+    _ = r[OUT_WIDTH], r[OUT_ATOMS]
     fetched = Fetched(
-        features[..., :channels],
-        weights[..., :channels],
-        mode == _DEPTHWISE,
+        features[..., : weights.values.shape[-1]],
+        weights,
         precision,
         pad,
         (r[PAD[0]], r[PAD[1]]),

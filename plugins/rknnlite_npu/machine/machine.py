@@ -15,6 +15,7 @@ from .dpu import form_of, put_out
 from .lut import Tables
 from .memory import Memory
 from .ppu import pool
+from .prepared_weights import WeightStore
 from .rdma import Operands, PerChannel, fetch_operands
 from .refused import MachineRefused
 from .registers import UnitRegisters
@@ -57,6 +58,7 @@ class Machine:
         self.counts: list[Counts] = []
         self._group = _FAMILIES[family]
         self._tables = Tables()
+        self._weights = WeightStore()
         self._registers: dict[int, tuple[dict[int, int], dict[int, int]]] = {u: ({}, {}) for u in _STARTED}
         self._turn = dict.fromkeys(_STARTED, 0)
 
@@ -118,7 +120,7 @@ class Machine:
             raise MachineRefused("ENABLE", None, "units", sum(_STARTED[u] for u in names), why=f"{started} alone starts")
         sums, macs, read = None, 0, 0
         if computing:
-            fetched = fetch(units[CNA], memory)
+            fetched = fetch(units[CNA], memory, self._weights)
             sums = accumulate(units[CORE], fetched)
             macs, read = sums.macs, fetched.read
         form = form_of(units[DPU])

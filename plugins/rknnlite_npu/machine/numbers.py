@@ -69,10 +69,9 @@ def encoded(values: Values, precision: int) -> Values:
         with np.errstate(over="ignore", invalid="ignore"):
             return values.astype(_STORED[precision])
     low, high = limits(precision)
-    with np.errstate(invalid="ignore"):
-        return np.clip(np.nan_to_num(values, nan=0.0, posinf=high, neginf=low), low, high).astype(
-            _STORED[precision]
-        )
+    if values.dtype == np.float32:
+        values = np.rint(np.nan_to_num(values, nan=0.0, posinf=high, neginf=low).astype(np.float64))
+    return np.clip(values, low, high).astype(_STORED[precision])
 
 
 def saturated(values: Values, precision: int) -> Values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from ..command_words import UNITS
 from .refused import MachineRefused
@@ -13,25 +13,15 @@ __all__ = ["Field", "UnitRegisters"]
 _WORD = 0xFFFFFFFF
 
 
-class Field(NamedTuple):
-    """Bits ``high`` to ``low`` of a register, by the name that the chip's manual gives them."""
+class Field:
+    """Bits ``high`` to ``low`` of a register, by the name that the chip's manual gives them; ``mask`` are its bits there."""
 
-    name: str
-    register: int
-    high: int = 31
-    low: int = 0
-    signed: bool = False
+    __slots__ = ("high", "low", "mask", "name", "register", "sign")
 
-    @property
-    def mask(self) -> int:
-        """Its bits in the register."""
-        return (1 << self.high + 1) - (1 << self.low)
-
-    def of(self, value: int) -> int:
-        """The field of a register's value."""
-        bits = (value & self.mask) >> self.low
-        return bits - (1 << self.high - self.low + 1) if self.signed and value >> self.high & 1 else bits
-
+    def __init__(self, name: str, register: int, high: int = 31, low: int = 0, signed: bool = False) -> None:
+        self.name, self.register, self.high, self.low = name, register, high, low
+        self.mask = (1 << high + 1) - (1 << low)
+        self.sign = 1 << high - low if signed else 0
 
 class UnitRegisters:
     """The registers that one unit runs a task with; one that was never written is 0, as after a reset.
@@ -53,8 +43,10 @@ class UnitRegisters:
         self._seen: dict[int, int] = {}
 
     def __getitem__(self, field: Field) -> int:
-        self._seen[field.register] = self._seen.get(field.register, 0) | field.mask
-        return field.of(self._values.get(field.register, 0))
+        register = field.register
+        self._seen[register] = self._seen.get(register, 0) | field.mask
+        bits = (self._values.get(register, 0) & field.mask) >> field.low
+        return bits - (field.sign << 1) if bits & field.sign else bits
 
     def refuse(self, field: Field, why: str = "") -> NoReturn:
         """Raise MachineRefused for what ``field`` holds."""

@@ -39,6 +39,7 @@ WRITTEN_WIDTH = Field("WIDTH_WDMA", 0x405C, 12, 0)
 SURFACE_ADD = Field("SURF_ADD", 0x40C0, 31, 4)
 _WORD = 2  # bytes of what is transposed
 _LANES = ATOM // _WORD
+_KEPT = {2: 1, 3: 2}  # RGP_TYPE -> bytes of an atom
 
 
 def write(
@@ -53,8 +54,10 @@ def write(
     stored = n.encoded(values, precision)
     if r[TRANSPOSED] and r[TRANSPOSED_ORIGIN]:
         r.refuse(TRANSPOSED, "together with TP_ORG_EN")
-    r.need(NONALIGN, 0)
+    r.need(NONALIGN, int(r[REGROUPED] > 0))
     r.finish(without_effect)
+    if r[REGROUPED]:
+        return _first_bytes(r, memory, stored)
     if r[TRANSPOSED]:
         return _exchanged(r, memory, stored)
     if r[TRANSPOSED_ORIGIN]:
@@ -70,6 +73,7 @@ def write_row(r: UnitRegisters, memory: Memory, values: n.Values, without_effect
     precision = _precision(r)
     stored = n.encoded(values, precision)
     r.need(NONALIGN, 1)
+    r.need(REGROUPED, 0)
     if stored.shape[0] != 1 or r[WRITTEN_WIDTH] + 1 != stored.shape[1] or r[WRITTEN_HEIGHT]:
         r.refuse(HEIGHT, f"{stored.shape[0]} rows of {stored.shape[1]} positions go into one row")
     _ = r[TRANSPOSED], r[TRANSPOSED_ORIGIN]
@@ -81,7 +85,7 @@ def write_row(r: UnitRegisters, memory: Memory, values: n.Values, without_effect
 
 def _precision(r: UnitRegisters) -> int:
     """OUT_PRECISION; refuses what is not understood of all ways to write."""
-    r.need(REGROUPED, 0)
+    _ = r[REGROUPED]
     r.need(REGROUP_COUNT, 0)
     r.need(MULTIPLE_SURFACES, 0)
     used = (COMBINED, *SIZE_E, SURFACE_ADD, SURFACE_LENGTH, GROUPS, OF_16_BITS, NOTCH, SECOND_NOTCH, WRITTEN_HEIGHT)
@@ -117,6 +121,18 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
     row = (columns + r[NOTCH]) * ATOM
     view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), r[SURFACE_STRIDE] * ATOM, row)
     view[...] = cells.reshape(rows, columns, surfaces, ATOM).transpose(2, 0, 1, 3)
+    return view.size
+
+
+def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """The first byte, or the first two, of every atom without gaps between: a cube of one channel as plain rows."""
+    kept = r.need(REGROUPED, *_KEPT)
+    height, width, channels = stored.shape
+    if channels * stored.itemsize != ATOM or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
+        r.refuse(REGROUPED, "positions of one atom are expected")
+    first = np.ascontiguousarray(stored).view(np.uint8)[..., : _KEPT[kept]]
+    view = memory.view(r[ADDRESS], first.size)
+    view[...] = first.reshape(-1)
     return view.size
 
 
