@@ -28,9 +28,13 @@ class MachineTransport(Transport):
     def __init__(self, family: str, cores: int = MOST_CORES) -> None:
         """Raises MachineRefused for an NPU that the machine does not know."""
         self.memory = Memory()
-        self._machines = [Machine(family) for _ in range(cores)]
+        self._family, self._cores = family, cores
+        self._reset()
         self._sizes: dict[int, int] = {}  # by address
         self._turn = threading.Lock()  # duplicates of a context may run in threads of their own
+
+    def _reset(self) -> None:
+        self._machines = [Machine(self._family) for _ in range(self._cores)]
 
     def allocate(self, size: int, use: MemoryUse = MemoryUse.DATA, flags: int = 0) -> DeviceMemory:
         return self._placed(DeviceMemory.allocate(size, flags))
@@ -70,7 +74,11 @@ class MachineTransport(Transport):
 
     def submit(self, job: SubmittedJob) -> None:
         with self._turn:
-            run_on_cores(self._machines, self.memory, job.tasks)
+            try:
+                run_on_cores(self._machines, self.memory, job.tasks)
+            except BaseException:
+                self._reset()  # as a kernel does: what registers hold by now is of no use to anybody
+                raise
 
     def wait(self, timeout_ms: int = 0) -> None:
         """Nothing is under way."""
