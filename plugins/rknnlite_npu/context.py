@@ -275,7 +275,11 @@ class NpuContext(BegunFrames[_Frame]):
         return found
 
     def _keep_inputs(self, frame: _Frame) -> None:
-        """They are copies; what the NPU itself reads is read when it runs, as on a board."""
+        """Those that are not the NPU's own memory are copies; the others become so, and results are written when the frame ends."""
+        for number, memory in frame.direct.items():
+            if number < len(self._opened.ins):
+                frame.inputs.items[number] = [memory.ndarray[: self._opened.forms[number].nbytes].copy()]
+        frame.direct.clear()
 
     def _make(self, begun: _Frame) -> None:
         done: NpuOutputs | None = None

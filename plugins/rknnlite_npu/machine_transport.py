@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import weakref
 
+from rknnlite_backend.zero_copy import check_size
+
 from rknnlite.errors import OutOfMemory
 
 from .core_jobs import MOST_CORES, run_on_cores
@@ -15,6 +17,7 @@ from .transport import DeviceMemory, MemoryUse, SubmittedJob, Transport
 __all__ = ["MachineTransport"]
 
 _PAGE = 4096
+_MOST = 0xFFFF_F000
 _TOP = 0xFFF0_0000  # where the vendor's driver begins, and goes downward
 
 
@@ -37,15 +40,19 @@ class MachineTransport(Transport):
         self._machines = [Machine(self._family) for _ in range(self._cores)]
 
     def allocate(self, size: int, use: MemoryUse = MemoryUse.DATA, flags: int = 0) -> DeviceMemory:
-        return self._placed(DeviceMemory.allocate(size, flags))
+        check_size(size, _MOST)
+        memory = DeviceMemory.allocate(_pages(size), flags)
+        memory.size = size  # whole pages, as of a kernel: the NPU reads up to the end of a row
+        return self._placed(memory)
 
     def import_fd(self, fd: int, size: int, offset: int = 0) -> DeviceMemory:
         return self._placed(DeviceMemory.from_fd(fd, size, offset))
 
     def _placed(self, memory: DeviceMemory) -> DeviceMemory:
-        memory.address = self._room(memory.size)
-        self.memory.map(memory.address, memory.ndarray)
-        self._sizes[memory.address] = memory.size
+        content = memory.mapped
+        memory.address = self._room(len(content))
+        self.memory.map(memory.address, content)
+        self._sizes[memory.address] = len(content)
         memory.forget = weakref.finalize(memory, self._forget, memory.address)
         return memory
 
@@ -55,9 +62,9 @@ class MachineTransport(Transport):
 
     def _room(self, size: int) -> int:
         """The highest place for a buffer, in whole pages."""
-        need, end = -(-size // _PAGE) * _PAGE, _TOP
+        need, end = _pages(size), _TOP
         for address, taken in sorted(self._sizes.items(), reverse=True):
-            if end - need >= address + taken:
+            if end - need >= address + _pages(taken):
                 break
             end = address
         if end < need + _PAGE:  # nothing begins at 0
@@ -86,3 +93,7 @@ class MachineTransport(Transport):
     def close(self) -> None:
         for address in list(self._sizes):
             self._forget(address)
+
+
+def _pages(size: int) -> int:
+    return -(-size // _PAGE) * _PAGE
