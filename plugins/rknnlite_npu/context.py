@@ -37,7 +37,7 @@ from .cores import legal_masks
 from .frames import FrameInputs, Frames, NpuOutputs
 from .loaded_program import LoadedProgram, SharedWeights
 from .opened_model import OpenedModel
-from .transport import DeviceMemory
+from .transport import DeviceMemory, MemoryUse
 
 if TYPE_CHECKING:
     from rknnlite_backend.perf import MemorySize, PerfTable
@@ -326,7 +326,7 @@ class NpuContext(BegunFrames[_Frame]):
     # -- memory -------------------------------------------------------------------------------------------
 
     def _allocate(self, size: int, flags: int) -> DeviceMemory:
-        return self._transport.allocate(size, flags=flags)
+        return self._transport.allocate(size, MemoryUse.SHARED, flags)
 
     def _import(self, fd: int, size: int, offset: int) -> DeviceMemory:
         return self._transport.import_fd(fd, size, offset)

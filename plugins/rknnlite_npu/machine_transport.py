@@ -28,10 +28,13 @@ class MachineTransport(Transport):
 
     name = "machine"
 
-    def __init__(self, family: str, cores: int = MOST_CORES) -> None:
-        """Raises MachineRefused for an NPU that the machine does not know."""
+    def __init__(self, family: str, cores: int = MOST_CORES, upward: bool = False) -> None:
+        """``upward``: buffers lie from 0 upward, as mainline's driver places them.
+
+        Raises MachineRefused for an NPU that the machine does not know.
+        """
         self.memory = Memory()
-        self._family, self._cores = family, cores
+        self._family, self._cores, self._upward = family, cores, upward
         self._reset()
         self._sizes: dict[int, int] = {}  # by address
         self._turn = threading.Lock()  # duplicates of a context may run in threads of their own
@@ -61,17 +64,27 @@ class MachineTransport(Transport):
         self.memory.unmap(address)
 
     def _room(self, size: int) -> int:
-        """The highest place for a buffer, in whole pages."""
+        """The highest place for a buffer, in whole pages, or the lowest."""
+        if self._upward:
+            return self._lowest(size)
         need, end = _pages(size), _TOP
         for address, taken in sorted(self._sizes.items(), reverse=True):
             if end - need >= address + _pages(taken):
                 break
             end = address
         if end < need + _PAGE:  # nothing begins at 0
-            raise OutOfMemory(
-                f"no room for {size} bytes in the 4 GiB that the NPU sees; close other contexts"
-            )
+            raise _no_room(size)
         return end - need
+
+    def _lowest(self, size: int) -> int:
+        at = 0
+        for address, taken in sorted(self._sizes.items()):
+            if at + _pages(size) <= address:
+                break
+            at = address + _pages(taken)
+        if at + _pages(size) > _TOP:
+            raise _no_room(size)
+        return at
 
     def to_device(self, memory: DeviceMemory) -> None:
         """One memory for both."""
@@ -97,3 +110,7 @@ class MachineTransport(Transport):
 
 def _pages(size: int) -> int:
     return -(-size // _PAGE) * _PAGE
+
+
+def _no_room(size: int) -> OutOfMemory:
+    return OutOfMemory(f"no room for {size} bytes in the 4 GiB that the NPU sees; close other contexts")

@@ -22,6 +22,8 @@ class MemoryUse(enum.Enum):
 
     TASKS = "tasks"
     DATA = "data"
+    SHARED = "shared"
+    """Of the program's, with a descriptor for other devices."""
 
 
 class DeviceMemory(HostMemory):
@@ -63,6 +65,16 @@ class Transport(abc.ABC):
 
     name: str = ""
     """What ``Context.versions`` calls it."""
+
+    @property
+    def ends_pooling(self) -> bool:
+        """Whether tasks that end in the pooling unit end; else the CPU computes their nodes."""
+        return True
+
+    @property
+    def divides(self) -> bool:
+        """Whether a job can be divided among cores; else it runs on one."""
+        return True
 
     @abc.abstractmethod
     def allocate(self, size: int, use: MemoryUse = MemoryUse.DATA, flags: int = 0) -> DeviceMemory:

@@ -52,7 +52,9 @@ class Memory:
             return
         end = address + len(content)
         if address < 0 or end > _END:
-            raise InputInvalid(f"a buffer of {len(content)} bytes at {address:#x} leaves the 32 bits of an address")
+            raise InputInvalid(
+                f"a buffer of {len(content)} bytes at {address:#x} leaves the 32 bits of an address"
+            )
         for other in self._places:
             if address < other.end and other.address < end:
                 raise InputInvalid(
@@ -65,6 +67,12 @@ class Memory:
         """Take away the buffer that begins at ``address``; there need not be one."""
         if self._contents.pop(address, None) is not None:
             self._places = [place for place in self._places if place.address != address]
+
+    def start_of(self, address: int) -> Optional[int]:
+        """The address of the buffer that ``address`` lies in; None where it lies in none."""
+        at = bisect_right(self._places, (address, _END)) - 1
+        inside = at >= 0 and address < self._places[at].end
+        return self._places[at].address if inside else None
 
     def view(self, address: int, size: int) -> Bytes:
         """``size`` bytes from ``address`` on, all of one buffer.

@@ -1,0 +1,166 @@
+"""The transport of mainline Linux: ``/dev/accel/accel*`` with the driver ``rocket``.
+
+Buffers have addresses of one open device, and each device has a core to itself while its jobs run: a context is one device, and a
+pool of contexts uses as many cores as it has contexts. A job runs on one core whatever mask is asked for.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+import mmap
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Optional
+
+from rknnlite_backend.zero_copy import check_flags, check_size
+
+from rknnlite.errors import ParamInvalid
+
+from ..command_words import TAIL
+from ..task import Task
+from ..transport import DeviceMemory, MemoryUse, SubmittedJob, Transport
+from .device import KernelDevice
+from .rocket_abi import SINCE, CreateBo, FiniBo, Job, JobFlag, PrepBo, Request, Submit, TaskWords
+
+__all__ = ["RocketTransport"]
+
+_MOST = 0xFFFF_F000
+_SECONDS_OF_A_JOB = 1.0  # the driver gives one up after half of it
+_PPU = 0x60
+"""Enable bits of the pooling unit and of what reads for it."""
+
+
+class RocketTransport(Transport):
+    """One open device. ``device`` is it."""
+
+    def __init__(self, device: KernelDevice) -> None:
+        self.device = device
+        self.name = str(device.driver)
+        self._handles: dict[int, int] = {}  # by address
+        self._last: Optional[int] = None  # handle of a buffer that the last job writes
+        self._under_way = 0
+        self._turn = threading.Lock()
+        self._guard = self._create(mmap.PAGESIZE, MemoryUse.DATA, 0)
+
+    def can(self, flag: JobFlag) -> bool:
+        """Whether the driver says that it knows a flag."""
+        return (self.device.driver.major, self.device.driver.minor) >= SINCE[flag]
+
+    @property
+    def ends_pooling(self) -> bool:
+        return self.can(JobFlag.PPU_DONE)
+
+    @property
+    def divides(self) -> bool:
+        return False
+
+    # -- memory -------------------------------------------------------------------------------------------
+
+    def allocate(self, size: int, use: MemoryUse = MemoryUse.DATA, flags: int = 0) -> DeviceMemory:
+        check_size(size, _MOST)
+        check_flags(flags)
+        return self._create(size, use, flags)
+
+    def _create(self, size: int, use: MemoryUse, flags: int) -> DeviceMemory:
+        """The first buffer of a device lies at 0, which is no address for an operand: it is kept, and never used."""
+        size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        made = CreateBo(size=size)
+        self.device.request(Request.CREATE_BO, made, f"CREATE_BO of {size} bytes")
+        try:
+            mapping = self.device.map(size, made.offset)
+            fd = self.device.descriptor_of(made.handle) if use is MemoryUse.SHARED else -1
+            memory = DeviceMemory(mapping, size, 0, fd, own=fd >= 0, flags=flags)
+        except BaseException:
+            self.device.free(made.handle)
+            raise
+        memory.address = made.dma_address
+        self._handles[memory.address] = made.handle
+        memory.forget = weakref.finalize(memory, self._forget, memory.address, made.handle)
+        return memory
+
+    def _forget(self, address: int, handle: int) -> None:
+        if self._handles.pop(address, None) is not None:
+            self.device.free(handle)
+
+    def import_fd(self, fd: int, size: int, offset: int = 0) -> DeviceMemory:
+        """Raises ParamInvalid: the driver gives foreign buffers no address."""
+        raise ParamInvalid(
+            f"{self.device.path} cannot use the memory of another device (file descriptor {fd}); let the context create it "
+            "and hand its fd to the other device"
+        )
+
+    def to_device(self, memory: DeviceMemory) -> None:
+        handle = self._handles[memory.address]
+        self.device.request(Request.FINI_BO, FiniBo(handle=handle), "FINI_BO")
+
+    def from_device(self, memory: DeviceMemory) -> None:
+        self._prepare(self._handles[memory.address], self._seconds())
+
+    def _prepare(self, handle: int, seconds: float) -> None:
+        deadline = time.monotonic_ns() + round(seconds * 1e9)
+        self.device.request(Request.PREP_BO, PrepBo(handle=handle, timeout_ns=deadline), "PREP_BO")
+
+    def _seconds(self) -> float:
+        return _SECONDS_OF_A_JOB * (1 + self._under_way)
+
+    # -- jobs ---------------------------------------------------------------------------------------------
+
+    def submit(self, job: SubmittedJob) -> None:
+        """Its tasks on one core: of a job for several, the records must be those for one."""
+        tasks = [task for core in job.tasks for task in core]
+        writes = self._numbers(job.writes)
+        written = set(writes)
+        reads = [
+            handle for handle in self._numbers(job.reads) if handle not in written
+        ]  # in both it would never run
+        with self._turn:
+            for part, flags in self._parts(tasks):
+                self._submit(part, flags, reads, writes)
+                self._under_way += 1
+            self._last = writes[0]
+
+    def _parts(self, tasks: Sequence[Task]) -> list[tuple[list[Task], JobFlag]]:
+        """Tasks that may be one job: those that end in the pooling unit are jobs of their own."""
+        found: list[tuple[list[Task], JobFlag]] = []
+        for task in tasks:
+            flags = JobFlag.PPU_DONE if task.enable & _PPU else JobFlag(0)
+            if found and found[-1][1] == flags:
+                found[-1][0].append(task)
+            else:
+                found.append(([task], flags))
+        return found
+
+    def _submit(self, tasks: Sequence[Task], flags: JobFlag, reads: list[int], writes: list[int]) -> None:
+        rows = (TaskWords * len(tasks))(*((task.address, task.amount + TAIL) for task in tasks))
+        ins, outs = (ct.c_uint32 * len(reads))(*reads), (ct.c_uint32 * len(writes))(*writes)
+        job = Job(
+            tasks=ct.addressof(rows),
+            in_bo_handles=ct.addressof(ins),
+            out_bo_handles=ct.addressof(outs),
+            task_count=len(rows),
+            task_struct_size=ct.sizeof(TaskWords),
+            in_bo_handle_count=len(ins),
+            out_bo_handle_count=len(outs),
+            flags=flags,
+        )
+        size = ct.sizeof(Job) if flags else Job.flags.offset
+        asked = Submit(jobs=ct.addressof(job), job_count=1, job_struct_size=size)
+        self.device.request(Request.SUBMIT, asked, f"SUBMIT of {len(tasks)} tasks")
+
+    def _numbers(self, memories: Sequence[DeviceMemory]) -> list[int]:
+        """Handles, each once."""
+        return list(dict.fromkeys(self._handles[memory.address] for memory in memories))
+
+    def wait(self, timeout_ms: int = 0) -> None:
+        with self._turn:
+            last, seconds = self._last, timeout_ms / 1e3 or self._seconds()
+            if last is None:
+                return
+            self._prepare(last, seconds)
+            self._last, self._under_way = None, 0
+
+    def close(self) -> None:
+        self._handles.clear()
+        self.device.close()
