@@ -9,7 +9,8 @@
 * Running: ``backend`` offers ``npu-machine``; ``context`` serves programs, ``opened_model`` is what is fixed for a model,
   ``loaded_program`` its buffers and jobs, ``cpu_nodes`` what the NPU leaves out. ``inputs`` and ``tensor_bytes`` are how tensors
   lie, ``frames`` what is kept of a run, ``perf`` and ``dump`` what is told of it.
-* ``transport`` is the way to an NPU: ``machine_transport`` that to the machine, ``core_jobs`` its cores.
+* ``transport`` is the way to an NPU: ``machine_transport`` that to the machine, ``core_jobs`` its cores; ``kernel`` has those to
+  drivers, which ``kernel_backend`` offers as ``npu``.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ __all__ = ["rknnlite_register_backends", "rknnlite_register_commands"]
 
 @hookimpl
 def rknnlite_register_backends(register: Callable[[Backend], None]) -> None:
-    """Offer the backend ``npu-machine``."""
+    """Offer the backends ``npu-machine`` and ``npu``."""
     from .backend import MachineBackend
+    from .kernel_backend import KernelBackend
 
     register(MachineBackend())
+    register(KernelBackend())
 
 
 @hookimpl

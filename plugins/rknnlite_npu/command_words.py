@@ -16,6 +16,7 @@ __all__ = [
     "PC",
     "PPU",
     "PPU_RDMA",
+    "POOLING",
     "TAIL",
     "UNITS",
     "CommandWord",
@@ -43,6 +44,9 @@ UNITS = {
     ENABLE: "ENABLE",
 }
 """Number of a unit in a word -> its name; of ``WAIT`` only the zero at the end of programs is known."""
+
+POOLING = 0x60
+"""Bits of ENABLE of the pooling unit and of what reads for it."""
 
 TAIL = 4
 """Words behind those of a task: where the next program begins (absent behind the last one), how many words of it are

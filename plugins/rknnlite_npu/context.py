@@ -320,6 +320,8 @@ class NpuContext(BegunFrames[_Frame]):
     @property
     def _mask_of_file(self) -> int:
         """The cores to use: those of the mask that the file has a list of tasks for."""
+        if not self._transport.divides:
+            return 0
         mask = self._mask & ((1 << self.soc.cores) - 1)
         return mask if mask in legal_masks(self._opened.program) else 0
 

@@ -95,7 +95,7 @@ def _runs(program: NpuProgram, used: set[int], pixels: bool) -> Iterator[list[in
     run: list[int] = []
     for index in sorted(used):
         node = program.nodes[index]
-        if pixels and node.type == _INPUT:
+        if not node.on_npu or (pixels and node.type == _INPUT):
             continue
         if run and (
             not all(program.nodes[i].on_npu for i in range(run[-1], index))

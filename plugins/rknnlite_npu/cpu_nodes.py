@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,12 @@ from rknnlite_graph.node_runners import NodeRunner, nodes_on_cpu
 
 from rknnlite.spi import CustomOp
 
+from .command_words import POOLING
+from .cores import tasks_of_cores
 from .program import NpuNode, NpuProgram
 from .tensor_bytes import TensorBytes
 
-__all__ = ["CpuNodes", "is_for_cpu"]
+__all__ = ["CpuNodes", "is_for_cpu", "pooling_on_cpu"]
 
 Bytes = NDArray[np.uint8]
 
@@ -22,6 +25,14 @@ Bytes = NDArray[np.uint8]
 def is_for_cpu(node: NpuNode) -> bool:
     """Whether the runtime computes it on the CPU; markers of inputs and outputs compute nothing."""
     return bool(node.type and not node.on_npu and node.inputs and node.outputs)
+
+
+def pooling_on_cpu(program: NpuProgram) -> NpuProgram:
+    """The same program with the nodes that end in the pooling unit left to the CPU, for a kernel that does not see it end."""
+    tasks = [program.tasks[i] for core in tasks_of_cores(program) for i in core]
+    pooling = {task.node for task in tasks if task.enable & POOLING}
+    nodes = [replace(node, on_npu=False) if i in pooling else node for i, node in enumerate(program.nodes)]
+    return replace(program, nodes=tuple(nodes)) if pooling else program
 
 
 class CpuNodes:

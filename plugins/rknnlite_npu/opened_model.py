@@ -17,7 +17,7 @@ from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, OpenOptions
 from rknnlite.tensor import TensorAttr
 
-from .cpu_nodes import CpuNodes
+from .cpu_nodes import CpuNodes, pooling_on_cpu
 from .inputs import InputBytes
 from .program import NpuProgram, read_program
 from .tensor_bytes import TensorBytes
@@ -60,14 +60,14 @@ class OpenedModel:
     forms: list[TensorBytes]
 
     @classmethod
-    def of(cls, file: ModelFile, options: OpenOptions) -> OpenedModel:
-        """Raises ModelInvalid, ModelUnsupported, ParamInvalid, TargetPlatformUnmatch."""
+    def of(cls, file: ModelFile, options: OpenOptions, pooling: bool = True) -> OpenedModel:
+        """``pooling``: the NPU pools; else the CPU does. Raises ModelInvalid, ModelUnsupported, ParamInvalid, TargetPlatformUnmatch."""
         soc, model = soc_of(file, options.soc), file.model
         if options.core_mask:
             soc.check_core_mask(options.core_mask)
         file.check()
         with file.naming():
-            program = read_program(model)
+            program = read_program(model) if pooling else pooling_on_cpu(read_program(model))
             graph = read_graph(model, attributes=options.extra.get("attributes") or {})
             tensors = [(program.tensors[i], graph.tensors[i]) for i in (*program.inputs, *program.outputs)]
             forms = [TensorBytes.of(npu, known.shape, known.dtype) for npu, known in tensors]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as ct
 import errno
 import fcntl
@@ -158,10 +159,8 @@ class KernelDevice:
     def free(self, handle: int) -> None:
         """Give a buffer back; does nothing where the device is not usable."""
         if self.usable:
-            try:
+            with contextlib.suppress(RknnError):  # the kernel frees all when the device is closed
                 self.request(_GEM_CLOSE, _GemClose(handle=handle), "GEM_CLOSE")
-            except RknnError:  # the kernel frees all when the device is closed
-                pass
 
     def descriptor_of(self, handle: int) -> int:
         """A buffer as a dma-buf, for other devices and processes; -1 where the driver has none."""

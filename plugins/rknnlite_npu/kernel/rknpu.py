@@ -1,11 +1,12 @@
 """The transport of the vendor's kernels: the driver ``rknpu``, a DRM device beside those of the display.
 
-All buffers of a process lie in one space of addresses. The kernel reads task records from a buffer, starts all cores of a job at once
-and answers when they are done: a job is over when ``submit`` returns. It takes foreign buffers by dma-buf.
+All buffers of a process lie in one space of addresses. The kernel reads task records from a buffer, starts all cores of a job at
+once and answers when they are done: a job is over when ``submit`` returns. It takes foreign buffers by dma-buf.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as ct
 import mmap
 import threading
@@ -100,12 +101,9 @@ class RknpuTransport(Transport):
 
     def _destroy(self, buffer: _Buffer) -> None:
         if self.device.usable:
-            try:
-                self._request(
-                    abi.Command.MEM_DESTROY, abi.MemDestroy(handle=buffer.handle, obj_addr=buffer.obj_addr)
-                )
-            except RknnError:  # the kernel frees all when the device is closed
-                pass
+            asked = abi.MemDestroy(handle=buffer.handle, obj_addr=buffer.obj_addr)
+            with contextlib.suppress(RknnError):  # the kernel frees all when the device is closed
+                self._request(abi.Command.MEM_DESTROY, asked)
 
     def import_fd(self, fd: int, size: int, offset: int = 0) -> DeviceMemory:
         if fd < 0 or size <= 0 or offset < 0:

@@ -18,7 +18,7 @@ from rknnlite_backend.zero_copy import check_flags, check_size
 
 from rknnlite.errors import ParamInvalid
 
-from ..command_words import TAIL
+from ..command_words import POOLING, TAIL
 from ..task import Task
 from ..transport import DeviceMemory, MemoryUse, SubmittedJob, Transport
 from .device import KernelDevice
@@ -28,8 +28,6 @@ __all__ = ["RocketTransport"]
 
 _MOST = 0xFFFF_F000
 _SECONDS_OF_A_JOB = 1.0  # the driver gives one up after half of it
-_PPU = 0x60
-"""Enable bits of the pooling unit and of what reads for it."""
 
 
 class RocketTransport(Transport):
@@ -125,7 +123,7 @@ class RocketTransport(Transport):
         """Tasks that may be one job: those that end in the pooling unit are jobs of their own."""
         found: list[tuple[list[Task], JobFlag]] = []
         for task in tasks:
-            flags = JobFlag.PPU_DONE if task.enable & _PPU else JobFlag(0)
+            flags = JobFlag.PPU_DONE if task.enable & POOLING else JobFlag(0)
             if found and found[-1][1] == flags:
                 found[-1][0].append(task)
             else:
