@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 __all__ = [
     "CNA",
     "CORE",
+    "DESTINATIONS",
     "DPU",
     "DPU_RDMA",
     "ENABLE",
     "PC",
+    "POOLING",
     "PPU",
     "PPU_RDMA",
-    "POOLING",
     "TAIL",
     "UNITS",
     "CommandWord",
@@ -44,6 +45,9 @@ UNITS = {
     ENABLE: "ENABLE",
 }
 """Number of a unit in a word -> its name; of ``WAIT`` only the zero at the end of programs is known."""
+
+DESTINATIONS = (0x4020, 0x4018, 0x4010, 0x6070)
+"""Registers with the address of a result, of all families; which of them a family has its list of addresses tells."""
 
 POOLING = 0x60
 """Bits of ENABLE of the pooling unit and of what reads for it."""

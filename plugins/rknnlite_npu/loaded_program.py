@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Optional, Union
+from typing import NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,10 @@ from .cpu_nodes import CpuNodes
 from .pixels import with_pixels
 from .placement import Bases
 from .program import NpuProgram
+from .stamps import Stamps, divided
 from .submission import plan_program
 from .task import as_records
-from .transport import DeviceMemory, MemoryUse, SubmittedJob, Transport
+from .transport import DeviceMemory, GivesUp, MemoryUse, SubmittedJob, Transport
 
 __all__ = ["LoadedProgram", "SharedWeights"]
 
@@ -63,8 +64,13 @@ class _Relocated:
     offsets: NDArray[np.uint64]
 
 
-Step = Union[SubmittedJob, int]
-"""A job, or the number of a node of the CPU."""
+class _Step(NamedTuple):
+    """What is done next: a job, or the node of the CPU with the number ``last``, which is that of the last node else."""
+
+    last: int
+    job: Optional[SubmittedJob] = None
+    stamps: Optional[Stamps] = None
+    """Where the kernel may lose the job."""
 
 
 class LoadedProgram:
@@ -98,7 +104,7 @@ class LoadedProgram:
         )
         self.submission = plan_program(program, bases)
         self._pixels = self._closed = False
-        self._steps: dict[tuple[int, bool, bool], list[tuple[Step, int]]] = {}
+        self._steps: dict[tuple[int, bool, bool], list[_Step]] = {}
         self._fill()
 
     def _fill(self) -> None:
@@ -212,22 +218,45 @@ class LoadedProgram:
         for memory in self.io[:inputs]:
             transport.to_device(memory)
         under_way = False
-        for step, last in self._schedule(mask, pixels, after is not None):
-            if isinstance(step, int):
+        for step in self._schedule(mask, pixels, after is not None):
+            if step.job is None:
                 if under_way:
                     transport.wait()
                     under_way = False
-                self._run_on_cpu(step)
+                self._run_on_cpu(step.last)
             else:
-                transport.submit(step)
-                under_way = True
+                under_way = self._submit(step.job, step.stamps)
             if after is not None:
                 transport.wait()
                 transport.from_device(self._internal)
-                after(last)
+                after(step.last)
         transport.wait()
         for memory in self.io[inputs:]:
             transport.from_device(memory)
+
+    def _submit(self, job: SubmittedJob, stamps: Optional[Stamps]) -> bool:
+        """Begin a job; whether it is still under way then. One that may be lost is waited for and looked at."""
+        transport = self._weights.transport
+        if stamps is None:
+            transport.submit(job)
+            return True
+        stamps.put(self._buffer)
+        memories = [self._buffer_memory(output) for output in stamps.outputs]
+        for memory in memories:
+            transport.to_device(memory)
+        transport.submit(job)
+        transport.wait()
+        for memory in memories:
+            transport.from_device(memory)
+        stamps.check(self._buffer)
+        return False
+
+    def _buffer_memory(self, output: Optional[int]) -> DeviceMemory:
+        """That of an output, or the internal one."""
+        return self._internal if output is None else self.io[len(self.program.inputs) + output]
+
+    def _buffer(self, output: Optional[int]) -> Bytes:
+        return self._buffer_memory(output).ndarray
 
     def _run_on_cpu(self, number: int) -> None:
         transport = self._weights.transport
@@ -242,22 +271,27 @@ class LoadedProgram:
         named = (*self.program.inputs, *self.program.outputs)
         return self.io[named.index(tensor)] if tensor in named else self._internal
 
-    def _schedule(self, mask: int, pixels: bool, each: bool) -> list[tuple[Step, int]]:
-        """Jobs and nodes of the CPU in order, each with the number of its last node; ``each``: a job per node."""
+    def _schedule(self, mask: int, pixels: bool, each: bool) -> list[_Step]:
+        """Jobs and nodes of the CPU in order; ``each``: a job per node."""
         key = (mask, pixels, each)
         if key not in self._steps:
             self._steps[key] = self._scheduled(*key)
         return self._steps[key]
 
-    def _scheduled(self, mask: int, pixels: bool, each: bool) -> list[tuple[Step, int]]:
-        found: list[tuple[Step, int]] = [(number, number) for number in self.cpu.numbers]
+    def _scheduled(self, mask: int, pixels: bool, each: bool) -> list[_Step]:
+        found, transport = [_Step(number) for number in self.cpu.numbers], self._weights.transport
         for job in jobs(self.program, mask, pixels):
             node_of = {i: self.program.tasks[i].node for core in job.cores for i in core}
-            parts = [{node} for node in set(node_of.values())] if each else [set(node_of.values())]
-            for nodes in filter(None, parts):
+            parts: list[tuple[set[int], Optional[Stamps]]] = [(set(node_of.values()), None)]
+            if transport.gives_up is not GivesUp.NEVER:
+                parts = list(divided(self.program, node_of, transport.gives_up is GivesUp.SILENTLY))
+            if each:
+                parts = [({node}, None) for node in set(node_of.values())]
+            for nodes, stamps in parts:
                 cores = [[i for i in core if node_of[i] in nodes] for core in job.cores]
-                found.append((self._job(mask, cores), max(nodes)))
-        return sorted(found, key=lambda step: step[1])
+                if nodes:
+                    found.append(_Step(max(nodes), self._job(mask, cores), stamps))
+        return sorted(found, key=lambda step: step.last)
 
     def _job(self, mask: int, cores: Sequence[Sequence[int]]) -> SubmittedJob:
         """One job; records of a core follow each other in the task buffer."""

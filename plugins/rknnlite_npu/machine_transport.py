@@ -12,7 +12,7 @@ from rknnlite.errors import OutOfMemory
 from .core_jobs import MOST_CORES, run_on_cores
 from .machine.machine import Machine
 from .machine.memory import Memory
-from .transport import DeviceMemory, MemoryUse, SubmittedJob, Transport
+from .transport import DeviceMemory, GivesUp, MemoryUse, SubmittedJob, Transport
 
 __all__ = ["MachineTransport"]
 
@@ -41,6 +41,10 @@ class MachineTransport(Transport):
 
     def _reset(self) -> None:
         self._machines = [Machine(self._family) for _ in range(self._cores)]
+
+    @property
+    def gives_up(self) -> GivesUp:
+        return GivesUp.NEVER
 
     def allocate(self, size: int, use: MemoryUse = MemoryUse.DATA, flags: int = 0) -> DeviceMemory:
         check_size(size, _MOST)

@@ -61,7 +61,9 @@ class OpenedModel:
 
     @classmethod
     def of(cls, file: ModelFile, options: OpenOptions, pooling: bool = True) -> OpenedModel:
-        """``pooling``: the NPU pools; else the CPU does. Raises ModelInvalid, ModelUnsupported, ParamInvalid, TargetPlatformUnmatch."""
+        """``pooling``: the NPU pools; else the CPU does.
+
+        Raises ModelInvalid, ModelUnsupported, ParamInvalid, TargetPlatformUnmatch."""
         soc, model = soc_of(file, options.soc), file.model
         if options.core_mask:
             soc.check_core_mask(options.core_mask)

@@ -15,7 +15,17 @@ from rknnlite.errors import ModelInvalid
 from rknnlite.formats import Model
 from rknnlite.formats.slots import TensorKind
 
-from .command_words import PC, TAIL, CommandWord, Words, numbers_of, units_of, values_of, with_values
+from .command_words import (
+    DESTINATIONS,
+    PC,
+    TAIL,
+    CommandWord,
+    Words,
+    numbers_of,
+    units_of,
+    values_of,
+    with_values,
+)
 from .cores import Job, jobs
 from .pixels import pixel_doubts, with_pixels
 from .placement import Bases, Placement, place
@@ -28,7 +38,6 @@ __all__ = ["Submission", "plan", "plan_program"]
 
 _RECORDED = "RKNPU v2"
 _RECORDED_CONTAINER = 6
-_WRITES = (0x4020, 0x4018, 0x4010, 0x6070)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,5 +146,5 @@ def _doubts(program: NpuProgram) -> Iterator[str]:
         known = program.tensors[tensor]
         inside = known.kind in COMMAND_KINDS or offset < max(1, known.size)
         if not inside:
-            verb = "writes" if int(program.words[word]) & 0xFFFF in _WRITES else "reads"
+            verb = "writes" if int(program.words[word]) & 0xFFFF in DESTINATIONS else "reads"
             yield f"command word {word} {verb} {known.name} from byte {offset} on, which has {known.size} bytes"

@@ -14,7 +14,7 @@ from rknnlite_backend.host_memory import HostMemory
 
 from .task import Task
 
-__all__ = ["DeviceMemory", "MemoryUse", "SubmittedJob", "Transport"]
+__all__ = ["DeviceMemory", "GivesUp", "MemoryUse", "SubmittedJob", "Transport"]
 
 
 class MemoryUse(enum.Enum):
@@ -24,6 +24,16 @@ class MemoryUse(enum.Enum):
     DATA = "data"
     SHARED = "shared"
     """Of the program's, with a descriptor for other devices."""
+
+
+class GivesUp(enum.Enum):
+    """How a kernel gives up a job that takes too long."""
+
+    NEVER = "never"
+    TELLING = "telling"
+    """It tells so, as far as it knows."""
+    SILENTLY = "silently"
+    """It tells success."""
 
 
 class DeviceMemory(HostMemory):
@@ -70,6 +80,11 @@ class Transport(abc.ABC):
     def ends_pooling(self) -> bool:
         """Whether tasks that end in the pooling unit end; else the CPU computes their nodes."""
         return True
+
+    @property
+    def gives_up(self) -> GivesUp:
+        """What becomes of a job that takes too long."""
+        return GivesUp.TELLING
 
     @property
     def divides(self) -> bool:

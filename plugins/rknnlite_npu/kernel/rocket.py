@@ -20,7 +20,7 @@ from rknnlite.errors import ParamInvalid
 
 from ..command_words import POOLING, TAIL
 from ..task import Task
-from ..transport import DeviceMemory, MemoryUse, SubmittedJob, Transport
+from ..transport import DeviceMemory, GivesUp, MemoryUse, SubmittedJob, Transport
 from .device import KernelDevice
 from .rocket_abi import SINCE, CreateBo, FiniBo, Job, JobFlag, PrepBo, Request, Submit, TaskWords
 
@@ -49,6 +49,10 @@ class RocketTransport(Transport):
     @property
     def ends_pooling(self) -> bool:
         return self.can(JobFlag.PPU_DONE)
+
+    @property
+    def gives_up(self) -> GivesUp:
+        return GivesUp.SILENTLY
 
     @property
     def divides(self) -> bool:
