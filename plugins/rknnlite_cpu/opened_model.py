@@ -64,7 +64,7 @@ class OpenedModel:
             model=model,
             soc=soc,
             options=options,
-            fidelity=Fidelity.of(options.extra.get("fidelity", Fidelity.NPU)),
+            fidelity=Fidelity.of(options.extra.get("fidelity", Fidelity.SIMULATOR)),
             attributes=options.extra.get("attributes") or NO_ATTRIBUTES,
             logs=logs,
             times=logs or bool(options.extra.get("collect_perf")),

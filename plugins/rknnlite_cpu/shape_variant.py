@@ -178,7 +178,7 @@ def _engines(
     opened: OpenedModel, number: int, graph: Graph, ops: Mapping[str, CustomOp]
 ) -> tuple[Optional[Accelerator], Optional[Tiers]]:
     """What an engine computes from the first frame on, and what finds one while frames run."""
-    if opened.engine_name == "numpy":
+    if opened.engine_name == "numpy" or opened.fidelity is Fidelity.SILICON:
         return None, None
     from .engines import choice
     from .engines.accelerator import Subject

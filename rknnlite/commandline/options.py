@@ -158,8 +158,8 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--fidelity",
-        choices=("npu", "table", "float"),
-        help="CPU reference: the NPU's numbers, those by the file's tables, or the network in float",
+        choices=("simulator", "npu", "table", "silicon", "float"),
+        help="CPU reference: the simulator's numbers (npu: the same), by the file's tables, a chip's, or the network in float",
     )
 
 

@@ -103,6 +103,10 @@ def output_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
     """The output stage of a node: integers for a quantised output, else real values."""
     if not (conv.quantised and view.outputs[0].quant):
         return _float_stage(view, fused, conv, stage)
+    if stage.in_registers:
+        from ..silicon.stage import chip_stage  # few ask for a chip's arithmetic
+
+        return chip_stage(view, fused, conv, stage)
     if fused.after is not Activation.TABLE:
         return _integer_stage(view, fused, conv, stage)
     if view.tensor(0).dtype is DType.INT16:

@@ -16,6 +16,7 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.tensor import DType
 
 from ..graph import Activation, FusedOp, Join, Lut, Node, Stage
+from .integer_places import output_registers
 from .npu_families import NpuFamily
 from .register_map import SMALL_CONSTANTS, Limits, Registers, scaled
 from .registers import RegisterProgram
@@ -109,10 +110,11 @@ class StageReader:
         """
         places = self._places
         shift = 0 if places.truncation is None else places.truncation.of(regs)
+        bs_shift = self._shift(node, regs)
         stage = Stage(
             scale=scaled(places.out, regs),
             zero_point=places.out_offset.of(regs),
-            pre_scale=2.0 ** -(self._shift(node, regs) + shift),
+            pre_scale=2.0 ** -(bs_shift + shift),
             bias_scale=2.0**shift,
         )
         if node.fused is not None:
@@ -126,6 +128,11 @@ class StageReader:
             node.doubts.append(_CUT)
         if places.table_unused is None or not places.table_unused.of(regs):
             self._read_table(stage, node.index, regs, source)
+        fused = node.fused
+        with_second = fused is not None and fused.join is Join.ADD and not fused.applies(*_SLOPED)
+        beside = self._family.small_constants and with_second
+        bn_regs = {**regs, **self._small(operand, regs, "Bn")} if beside else regs
+        stage.registers = output_registers(self._family, regs, bs_shift, bn_regs, stage.lut is not None)
         return stage
 
     def _may_be_cut(self, node: Node, regs: Registers) -> bool:
