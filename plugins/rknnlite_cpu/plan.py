@@ -19,7 +19,7 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnErr
 from rknnlite.spi import CustomOp, UseBuiltin
 from rknnlite.spi.custom_op import unregistered
 
-from .ops import builder_of
+from .ops import builder_of, builder_of_node
 from .registry import Builder
 from .values import Array, Kernel
 
@@ -189,7 +189,7 @@ class ExecutionPlan:
                 return custom.kernel
             except UseBuiltin:
                 pass  # the operator leaves this node to the reference
-        builder = builder_of(node.op)
+        builder = builder_of_node(node)
         if builder is not None:
             _check_shapes(view, self._model_name)
             prepare = partial(_prepared, builder, view.graph, node, self._model_name)

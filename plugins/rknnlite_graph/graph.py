@@ -126,7 +126,7 @@ class Stage:
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
     stored (int16). ``precise``: the multipliers apply in double. ``by_table``: an activation is read from ``lut``, not
     computed. ``parameters`` of a function that has no table to read them off. ``registers`` has the integers behind all this;
-    ``in_registers``: the stage is to be computed with those.
+    ``in_registers``: the stage is to be computed with those; ``why_not``: it should be, and this is why it is not.
     """
 
     scale: float = 1.0
@@ -146,6 +146,7 @@ class Stage:
     parameters: tuple[float, ...] = ()
     registers: Optional[OutputRegisters] = None
     in_registers: bool = False
+    why_not: str = ""
 
 
 class Accumulator(enum.Enum):

@@ -12,6 +12,9 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType
 
+from .operands import chip_kernel
+from .trial import steps_apart
+
 __all__ = ["Left", "left_to_simulator", "silicon_graph"]
 
 _MOVES = frozenset(
@@ -50,20 +53,15 @@ def silicon_graph(graph: Graph) -> Graph:
 
 
 def _marked(graph: Graph, node: Node) -> Node:
-    if node.stage is None or _against(NodeView(graph, node)) is not None:
+    if node.stage is None:
         return node
-    return replace(node, stage=replace(node.stage, in_registers=True))
+    why = _against(NodeView(graph, node))
+    return replace(node, stage=replace(node.stage, in_registers=why is None, why_not=why or ""))
 
 
 def left_to_simulator(graph: Graph) -> list[Left]:
-    """Nodes of the NPU that are not computed in registers although they round something."""
-    found = []
-    for node in graph.nodes:
-        if node.on_npu and node.op not in _MARKERS:
-            why = _against(NodeView(graph, node))
-            if why:
-                found.append(Left(node.label(), why))
-    return found
+    """Nodes of the NPU that a ``silicon_graph`` does not compute in registers although they round something."""
+    return [Left(node.label(), node.stage.why_not) for node in graph.nodes if node.stage and node.stage.why_not]
 
 
 def _against(view: NodeView) -> Optional[str]:
@@ -78,7 +76,7 @@ def _against(view: NodeView) -> Optional[str]:
         return "no registers were found for it"
     if node.conv is not None:
         return _against_convolution(view)
-    return f"how the NPU computes {node.op} is not known by its registers alone"
+    return _against_operands(view)
 
 
 def _moves(view: NodeView) -> bool:
@@ -94,6 +92,17 @@ def _moves(view: NodeView) -> bool:
 def _whole(tensors: Sequence[Tensor]) -> bool:
     """Whether all are quantised."""
     return all(tensor.quant is not None and tensor.dtype in (DType.INT8, DType.INT16) for tensor in tensors)
+
+
+def _against_operands(view: NodeView) -> Optional[str]:
+    """Nodes without weights."""
+    kernel = chip_kernel(view)
+    if kernel is None or len(view.outputs) > 1:
+        return f"how the NPU computes this {view.node.op} is not known by its registers"
+    steps = steps_apart(view, kernel)
+    if steps is not None:
+        return f"its registers give values that are up to {steps} steps from what its tensors say"
+    return None
 
 
 def _against_convolution(view: NodeView) -> Optional[str]:

@@ -23,13 +23,13 @@ __all__ = ["IntegerPlaces", "integers_of", "output_registers"]
 class IntegerPlaces:
     """Places of one generation; None is what was not found.
 
-    ``operand`` is (scale, shift) of a second operand, ``operand_offset`` what is added to it before; ``product_shift`` divides
+    ``bs_offset`` and ``bs_limit`` (of a Clip) are those of nodes that take a tensor as it is. ``operand`` is (scale, shift) of a second operand, ``operand_offset`` what is added to it before; ``product_shift`` divides
     products with it. ``round_away`` is the bit for halves.
     """
 
     bs_offset: Optional[Field] = None
+    bs_limit: Optional[Field] = None
     bn_negative: Optional[Field] = None
-    bn_limit: Optional[Field] = None
     operand: Optional[Scaled] = None
     operand_offset: Optional[Field] = None
     product_shift: Optional[Field] = None
@@ -38,8 +38,8 @@ class IntegerPlaces:
 
 _V1 = IntegerPlaces(
     bs_offset=Field(0x4044, signed=True),
+    bs_limit=Field(0x404C, signed=True),
     bn_negative=Field(0x4010, 10, 6),
-    bn_limit=Field(0x406C, signed=True),
     operand=(Field(0x4078, 0, 16, signed=True), Field(0x4078, 16, 6)),
     operand_offset=Field(0x4074, signed=True),
     product_shift=Field(0x4078, 22, 10),
@@ -47,12 +47,14 @@ _V1 = IntegerPlaces(
 )
 _V2 = IntegerPlaces(
     bs_offset=Field(0x4040, signed=True),
+    bs_limit=Field(0x404C, signed=True),
     operand=(Field(0x4084, 0, 16, signed=True), Field(0x4084, 16, 6)),
-    operand_offset=Field(0x4080, signed=True),
+    operand_offset=Field(0x4080, 0, 16, signed=True),
     product_shift=Field(0x4084, 22, 10),
     round_away=Field(0x40B4, 30, 1),
 )
 _W1 = IntegerPlaces(
+    bs_offset=Field(0x4034, signed=True),
     operand=(Field(0x4088, 0, 16, signed=True), Field(0x404C, 20, 4)),
     operand_offset=Field(0x4088, 16, 16, signed=True),
 )
@@ -60,8 +62,15 @@ _PLACES: tuple[tuple[RegisterMap, IntegerPlaces], ...] = (
     (V1, _V1),
     (V1_LITE, _V1),
     (V2A, _V2),
-    (V2B, _V2),
-    (T3, replace(_V1, bn_limit=Field(0x40E4, signed=True))),
+    (V2B, replace(_V2, bs_offset=None)),
+    (
+        T3,
+        replace(
+            _V1,
+            bs_offset=Field(0x4018, signed=True),
+            bs_limit=Field(0x401C, signed=True),
+        ),
+    ),
     (W1, _W1),
 )
 
@@ -99,10 +108,10 @@ def output_registers(
         bn_multiplier=factor.of(bn_regs),
         bn_shift=bn_shift,
         bs_offset=_of(more.bs_offset, regs),
+        bs_limit=_of(more.bs_limit, regs),
         bs_multiplier=int(places.shared_multiplier(regs)),
         bn_shift_negative=_of(more.bn_negative, regs) or bn_shift,
         bn_offset=places.table_offset.of(bn_regs),
-        bn_limit=_of(more.bn_limit, regs),
         bn_offset_first=not family.offset_after_shift,
         ew_product_shift=_of(more.product_shift, regs),
         out_offset_first=family.offset_before_rounding,
