@@ -6,7 +6,7 @@
 * Zero-copy as on a board: ``zerocopy``, ``memory`` (memfds), ``cache_coherence``.
 * Computing: ``plan`` (a graph prepared to run), ``registry`` (operators by node type), ``values`` (how values
   live), ``ops`` (one family of operators per file), ``kernels`` (numbers alone), ``engines`` (what runs parts of a plan
-  faster), ``fidelity`` (the same graph in float), ``custom_ops`` and ``postprocess`` (operators between two nodes, plugins
+  faster), ``fidelity`` (the same graph in float), ``silicon`` (in the integers that chips compute with), ``custom_ops`` and ``postprocess`` (operators between two nodes, plugins
   behind the last).
 * Looking on: ``observers``, ``perf``.
 * Without a graph: ``matmul`` (products), ``llm`` (transformers).
@@ -36,7 +36,9 @@ def rknnlite_register_backends(register: Callable[[Backend], None]) -> None:
 
 @hookimpl
 def rknnlite_register_inspectors(register: Callable[[Inspector], None]) -> None:
-    """Offer which engine computes a model."""
+    """Offer which engine computes a model, and how far the chip's arithmetic is known."""
     from .engines.inspection import EngineInspector
+    from .silicon.inspection import SiliconInspector
 
     register(EngineInspector())
+    register(SiliconInspector())

@@ -118,6 +118,8 @@ class PreparedShapes:
         shapes = cls(opened, ops, {}, opened.model.default_shape)
         shapes.select(shapes.number)
         shapes._tell_coarse()
+        if opened.fidelity is Fidelity.SILICON:
+            shapes._tell_silicon()
         opened.file.drop_pages()  # weights are unpacked by now
         return shapes
 
@@ -137,6 +139,21 @@ class PreparedShapes:
             say = logger.warning if any(layer.lost for layer in layers) else logger.info
             say("%s: %s; rknnlite info --check names them", self.opened.label, told)
             model.logged_guesses.add(told)
+
+    def _tell_silicon(self) -> None:
+        """How far the chip's arithmetic is known: what follows the simulator is told, never in silence."""
+        from .silicon.telling import lines
+
+        warnings, notes = lines(self.current.plan.graph)
+        for say, told in ((logger.warning, warnings), (logger.info, notes)):
+            for line in told:
+                say("%s: fidelity='silicon': %s", self.opened.label, line)
+        if self.opened.engine_name not in (None, "numpy"):
+            logger.warning(
+                "%s: fidelity='silicon': numpy computes it, not the engine %s, which knows the simulator's roundings",
+                self.opened.label,
+                self.opened.engine_name,
+            )
 
     @property
     def current(self) -> ShapeVariant:
