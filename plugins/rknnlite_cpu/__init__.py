@@ -6,8 +6,8 @@
 * Zero-copy as on a board: ``zerocopy``, ``memory`` (memfds), ``cache_coherence``.
 * Computing: ``plan`` (a graph prepared to run), ``registry`` (operators by node type), ``values`` (how values
   live), ``ops`` (one family of operators per file), ``kernels`` (numbers alone), ``engines`` (what runs parts of a plan
-  faster), ``fidelity`` (the same graph in float), ``silicon`` (in the integers that chips compute with), ``custom_ops`` and ``postprocess`` (operators between two nodes, plugins
-  behind the last).
+  faster), ``fidelity`` (the same graph in float), ``silicon`` (in the integers that chips compute with), ``custom_ops`` and
+  ``postprocess`` (operators between two nodes, plugins behind the last).
 * Looking on: ``observers``, ``perf``.
 * Without a graph: ``matmul`` (products), ``llm`` (transformers).
 """

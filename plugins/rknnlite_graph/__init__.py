@@ -1,6 +1,7 @@
 """Containers read into graphs: nodes, tensors, decoded parameters of the NPU; one way to see the same network from any file.
 
-* ``graph`` has the data classes, ``node_view`` a node with its tensors, ``operators`` a row of facts per operator.
+* ``graph`` has the data classes, ``output_registers`` the integers of a stage; ``node_view`` is a node with its tensors,
+  ``operators`` a row of facts per operator.
 * ``read`` reads: ``reading`` from the tables of flatbuffer containers, ``rknn1`` from files of the first toolkit;
   ``shape_rules`` with ``product_shapes`` says which shapes go together.
 * What is made of it: ``float_graph`` (a quantised graph in real numbers), ``activation_tables``, ``resize_coordinates``;

@@ -125,7 +125,8 @@ class Stage:
     is one that the file does not tell), ``slope`` the factor of the negative part.
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
     stored (int16). ``precise``: the multipliers apply in double. ``by_table``: an activation is read from ``lut``, not
-    computed. ``parameters`` of a function that has no table to read them off. ``registers`` has the integers behind all this;
+    computed. ``parameters`` of a function that has no table to read them off. ``registers`` has the integers behind all this, of
+    the first task that computes, ``tasks`` reads those of all;
     ``in_registers``: the stage is to be computed with those; ``why_not``: it should be, and this is why it is not.
     """
 
@@ -145,6 +146,7 @@ class Stage:
     precise: bool = False
     parameters: tuple[float, ...] = ()
     registers: Optional[OutputRegisters] = None
+    tasks: Optional[Callable[[], tuple[OutputRegisters, ...]]] = None
     in_registers: bool = False
     why_not: str = ""
 

@@ -46,6 +46,8 @@ class SiliconInspector(Inspector):
 def _checked(graph: Graph) -> tuple[dict[str, Any], str]:
     left, assumed = left_to_simulator(graph), assumptions(graph)
     rows = [f"  {one.node}: as the simulator computes: {one.why}" for one in left]
-    rows += [f"  {node}: {fact}: taken to round half to even" for fact, nodes in assumed.items() for node in nodes]
+    rows += [
+        f"  {node}: {fact}: taken to round half to even" for fact, nodes in assumed.items() for node in nodes
+    ]
     text = "\n".join(["fidelity='silicon':", *(rows or ["  every node in the integers of its registers"])])
     return {"left_to_simulator": [vars(one) for one in left], "assumed": assumed}, text

@@ -21,11 +21,12 @@ from rknnlite.tensor import DType
 
 from ..values import Kernel
 from .arithmetic import Array, output_converter, saturate, shift, shift_by_sign
+from .moves import MOVES, move_kernel
 from .pools import average_kernel
 from .stage import operand_converter
 from .tables import table_of_indices
 
-__all__ = ["chip_builder", "chip_kernel"]
+__all__ = ["chip_builder", "chip_kernel", "first_operand"]
 
 _JOINS: dict[str, Callable[[Array, Array], Array]] = {
     "Add": np.add, "AddRelu": np.add, "Max": np.maximum, "Min": np.minimum, "Mul": np.multiply, "MulRelu": np.multiply,
@@ -33,7 +34,6 @@ _JOINS: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 """What EW does with two operands; a difference is a sum with the second one times -1."""
 _PRODUCTS = ("Mul", "MulRelu", "Pow")
-_REQUANTISED = ("Cast", "Identity", "Slice", "Split")
 Unary = Callable[[Array], Array]
 """(values of the first operand behind BS) -> values for the output converter, in their place or not."""
 
@@ -57,13 +57,15 @@ def chip_kernel(view: NodeView) -> Optional[Kernel]:
         return _norm_kernel(view, registers)
     if op == "AveragePool":
         return average_kernel(view)
+    if op in MOVES:
+        return move_kernel(view)
     unit = _unit(view, registers)
     return None if unit is None else _unary_kernel(view, registers, unit)
 
 
-def _first(view: NodeView, position: int, registers: OutputRegisters) -> Unary:
+def first_operand(tensor: Tensor, registers: OutputRegisters) -> Unary:
     """Centred values of the operand that stands for a sum -> what BS makes of them, an array of their own."""
-    params = view.tensor(position).quant
+    params = tensor.quant
     assert params is not None
     offset, multiplier = float(params.zero_point + registers.bs_offset), float(registers.bs_multiplier)
 
@@ -98,7 +100,7 @@ def _unit(view: NodeView, registers: OutputRegisters) -> Optional[Unary]:
     """What stands behind BS for a node of one tensor."""
     op, stage = view.node.op, view.node.stage
     assert stage is not None
-    if op in _REQUANTISED:
+    if op == "Cast":
         return lambda values: values
     if op == "Relu":
         return lambda values: np.maximum(values, 0, out=values)
@@ -121,7 +123,7 @@ def _sloped(values: Array, slope: Array) -> Array:
 def _unary_kernel(view: NodeView, registers: OutputRegisters, unit: Unary) -> Kernel:
     stage = view.node.stage
     table = stage is not None and stage.lut is not None
-    first = _raw(view) if table else _first(view, 0, registers)
+    first = _raw(view) if table else first_operand(view.tensor(0), registers)
     finish = _stored(view, registers, unit)
     return lambda values: [finish(first(values[0]))]
 
@@ -172,7 +174,7 @@ def _join_kernel(view: NodeView, registers: OutputRegisters) -> Optional[Kernel]
 
 def _of_two(view: NodeView, registers: OutputRegisters, one: int, other: int) -> Kernel:
     """Both are tensors of the network, or one and the same."""
-    first, second = _first(view, one, registers), operand_converter(view, other, registers)
+    first, second = first_operand(view.tensor(one), registers), operand_converter(view, other, registers)
     unit, places = _join_unit(view, registers), (0, min(1, len(view.live) - 1) if other else 0)
     finish = _stored(view, registers, lambda values: values)
     return lambda values: [finish(unit(first(values[places[0]]), second(values[places[1]])))]
@@ -204,7 +206,7 @@ def _with_constant(view: NodeView, registers: OutputRegisters, live: int) -> Opt
         constant = lambda values: join(values, other)  # noqa: E731
     else:
         return None
-    limited, first = op.endswith("Relu"), _first(view, live, registers)
+    limited, first = op.endswith("Relu"), first_operand(view.tensor(live), registers)
 
     def unit(values: Array) -> Array:
         values = saturate(constant(values))

@@ -8,23 +8,17 @@ from typing import Optional
 
 from rknnlite_graph.graph import Activation, Graph, Node, Tensor
 from rknnlite_graph.node_view import NodeView
+from rknnlite_graph.output_registers import OutputRegisters
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType
 
+from .moves import MOVES
 from .operands import chip_kernel
 from .trial import steps_apart
 
 __all__ = ["Left", "left_to_simulator", "silicon_graph"]
 
-_MOVES = frozenset(
-    (
-        "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GlobalMaxPool", "Identity", "MaxPool", "Pad", "ReduceMax",
-        "ReduceMin", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-        "exConvTransposePad", "exWindow",
-    )
-)  # fmt: skip
-"""They hand on values of an operand; where steps stay the same nothing is rounded."""
 _MARKERS = ("InputOperator", "OutputOperator")
 _FLOAT = "the NPU computes it in floats, as the simulator does"
 
@@ -55,13 +49,37 @@ def silicon_graph(graph: Graph) -> Graph:
 def _marked(graph: Graph, node: Node) -> Node:
     if node.stage is None:
         return node
-    why = _against(NodeView(graph, node))
+    view = NodeView(graph, node)
+    why = _against(view)
+    if why is None and node.conv is None:
+        registers, why = _tried(view)
+        node = replace(node, stage=replace(node.stage, registers=registers))
+    assert node.stage is not None
     return replace(node, stage=replace(node.stage, in_registers=why is None, why_not=why or ""))
+
+
+def _tried(view: NodeView) -> tuple[Optional[OutputRegisters], Optional[str]]:
+    """The registers of the task that computes a node without weights, and why there is none."""
+    node = view.node
+    assert node.stage is not None and node.stage.registers is not None
+    first, nearest = node.stage.registers, 0
+    for registers in dict.fromkeys((first, *(node.stage.tasks() if node.stage.tasks else ()))):
+        tried = NodeView(view.graph, replace(node, stage=replace(node.stage, registers=registers)))
+        kernel = chip_kernel(tried)
+        if kernel is None:
+            return first, f"how the NPU computes this {node.op} is not known by its registers"
+        steps = steps_apart(tried, kernel)
+        if not steps:
+            return registers, None
+        nearest = min(nearest or steps, steps)
+    return first, f"its registers give values that are {nearest} steps and more from what its tensors say"
 
 
 def left_to_simulator(graph: Graph) -> list[Left]:
     """Nodes of the NPU that a ``silicon_graph`` does not compute in registers although they round something."""
-    return [Left(node.label(), node.stage.why_not) for node in graph.nodes if node.stage and node.stage.why_not]
+    return [
+        Left(node.label(), node.stage.why_not) for node in graph.nodes if node.stage and node.stage.why_not
+    ]
 
 
 def _against(view: NodeView) -> Optional[str]:
@@ -76,13 +94,15 @@ def _against(view: NodeView) -> Optional[str]:
         return "no registers were found for it"
     if node.conv is not None:
         return _against_convolution(view)
-    return _against_operands(view)
+    return None
 
 
 def _moves(view: NodeView) -> bool:
     """Whether values pass as they are."""
-    sources = [tensor for tensor in view.inputs if tensor is not None and not tensor.dtype.name.startswith("INT64")]
-    if view.node.op not in _MOVES or not sources:
+    sources = [
+        tensor for tensor in view.inputs if tensor is not None and not tensor.dtype.name.startswith("INT64")
+    ]
+    if view.node.op not in MOVES or not sources:
         return False
     first = view.outputs[0]
     kept = sources if view.node.op == "Concat" else sources[:1]
@@ -92,17 +112,6 @@ def _moves(view: NodeView) -> bool:
 def _whole(tensors: Sequence[Tensor]) -> bool:
     """Whether all are quantised."""
     return all(tensor.quant is not None and tensor.dtype in (DType.INT8, DType.INT16) for tensor in tensors)
-
-
-def _against_operands(view: NodeView) -> Optional[str]:
-    """Nodes without weights."""
-    kernel = chip_kernel(view)
-    if kernel is None or len(view.outputs) > 1:
-        return f"how the NPU computes this {view.node.op} is not known by its registers"
-    steps = steps_apart(view, kernel)
-    if steps is not None:
-        return f"its registers give values that are up to {steps} steps from what its tensors say"
-    return None
 
 
 def _against_convolution(view: NodeView) -> Optional[str]:

@@ -1,4 +1,4 @@
-"""What ``fidelity="silicon"`` says of a model: on which chip its rules were measured, what follows the simulator, what is assumed."""
+"""What ``fidelity="silicon"`` says of a model: where its rules were measured, what follows the simulator, what is assumed."""
 
 from __future__ import annotations
 

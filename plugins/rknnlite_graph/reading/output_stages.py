@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -16,7 +17,8 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.tensor import DType
 
 from ..graph import Activation, FusedOp, Join, Lut, Node, Stage
-from .integer_places import output_registers
+from ..output_registers import OutputRegisters
+from .integer_places import output_registers, task_registers
 from .npu_families import NpuFamily
 from .register_map import SMALL_CONSTANTS, Limits, Registers, scaled
 from .registers import RegisterProgram
@@ -132,8 +134,14 @@ class StageReader:
         with_second = fused is not None and fused.join is Join.ADD and not fused.applies(*_SLOPED)
         beside = self._family.small_constants and with_second
         bn_regs = {**regs, **self._small(operand, regs, "Bn")} if beside else regs
-        stage.registers = output_registers(self._family, regs, bs_shift, bn_regs, stage.lut is not None)
+        convolves, table = fused is not None and fused.convolves, stage.lut is not None
+        stage.registers = output_registers(self._family, regs, convolves, table, bs_shift, bn_regs)
+        stage.tasks = partial(self._tasks, node.index)
         return stage
+
+    def _tasks(self, node: int) -> tuple[OutputRegisters, ...]:
+        """The integers of all tasks of a node."""
+        return task_registers(self._family, self._program.registers(node))
 
     def _may_be_cut(self, node: Node, regs: Registers) -> bool:
         """Whether the scale of a sum is at the end of its register where no second factor could make up for it."""
