@@ -82,7 +82,7 @@ class ShapeVariant:
         attrs = IoAttrs.of(opened, ins, outs)
         with file.naming():
             feeds = [
-                _feed(opened.fidelity, graph, plan.graph, *each)
+                _feed(opened, graph, plan.graph, *each)
                 for each in zip(ins, graph.inputs, attrs.native_inputs)
             ]
         opened.file.check()  # else the weights may be those of two models
@@ -94,10 +94,10 @@ class ShapeVariant:
 
 
 def _feed(
-    fidelity: Fidelity, stored: Graph, computed: Graph, io: IoTensor, index: int, native: TensorAttr
+    opened: OpenedModel, stored: Graph, computed: Graph, io: IoTensor, index: int, native: TensorAttr
 ) -> Feed:
-    if fidelity is not Fidelity.FLOAT:
-        return InputConversion(io, stored.tensors[index], native)
+    if opened.fidelity is not Fidelity.FLOAT:
+        return InputConversion(io, stored.tensors[index], native, opened.pixels_on_board)
     return FloatFeed(io, stored.tensors[index], computed.tensors[index], native)
 
 
@@ -120,6 +120,8 @@ class PreparedShapes:
         shapes._tell_coarse()
         if opened.fidelity is Fidelity.SILICON:
             shapes._tell_silicon()
+        if opened.pixels_on_board:
+            shapes._tell_pixels()
         opened.file.drop_pages()  # weights are unpacked by now
         return shapes
 
@@ -154,6 +156,15 @@ class PreparedShapes:
                 self.opened.label,
                 self.opened.engine_name,
             )
+
+    def _tell_pixels(self) -> None:
+        """Which inputs are converted as on no board that was recorded."""
+        from .silicon.telling import pixel_lines
+
+        stored = [self.current.graph.tensors[index] for index in self.current.graph.inputs]
+        in_float = self.opened.fidelity is Fidelity.FLOAT
+        for line in pixel_lines(getattr(self.opened.model, "family", ""), self.current.ins, stored, in_float):
+            logger.warning("%s: inputs='board': %s", self.opened.label, line)
 
     @property
     def current(self) -> ShapeVariant:

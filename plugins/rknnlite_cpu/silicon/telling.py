@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from rknnlite_graph.graph import Activation, Graph, Node
+from rknnlite_graph.graph import Activation, Graph, Node, Tensor
 
+from rknnlite.formats import IoTensor
+
+from ..input_conversion import on_npu
 from .rules import left_to_simulator
 
-__all__ = ["assumptions", "evidence", "lines"]
+__all__ = ["assumptions", "evidence", "lines", "pixel_lines"]
+
+_PIXELS_KNOWN = ("RKNPU v2", "RKNPU t3")
+"""RK3588, where it was recorded, and RV1103 and RV1106, whose files hold the factors."""
 
 
 def evidence(measured_on: str) -> str:
@@ -53,6 +59,17 @@ def lines(graph: Graph) -> tuple[list[str], list[str]]:
         for fact, nodes in assumptions(graph).items()
     ]
     return warnings, notes
+
+
+def pixel_lines(
+    family: str, inputs: Sequence[IoTensor], stored: Sequence[Tensor], in_float: bool
+) -> Iterator[str]:
+    """Of which inputs ``inputs="board"`` says nothing, or says it by analogy, in sentences."""
+    for io, tensor in zip(inputs, stored):
+        if in_float or not on_npu(io, tensor):
+            yield f"the NPU converts no pixels for input {io.name}; they are converted as the simulator does"
+        elif family not in _PIXELS_KNOWN:
+            yield f"input {io.name} by analogy: how this NPU family converts pixels was never recorded (RK3588 was)"
 
 
 def _nodes(labels: Iterable[str]) -> str:
