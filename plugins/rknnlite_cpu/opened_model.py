@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
+from rknnlite_backend.zero_copy_context import lender
+
 from rknnlite import config
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.formats import NO_ATTRIBUTES, Attributes, Model, ModelFile
@@ -16,12 +18,10 @@ from rknnlite.spi import OpenOptions, PostProcess
 
 from .fidelity import Fidelity
 from .kernels.threads import cores
-from .zerocopy import lender
 
 if TYPE_CHECKING:
+    from rknnlite_backend.cache_coherence import CacheCoherence
     from rknnlite_insight.dumps import DumpWriter, SideDump
-
-    from .cache_coherence import CacheCoherence
 
 __all__ = ["ContextSettings", "OpenedModel"]
 
@@ -139,7 +139,7 @@ class OpenedModel:
 
     def coherence(self) -> CacheCoherence:
         """Caches that flush by themselves, unless the options leave that to the program."""
-        from .cache_coherence import CacheCoherence
+        from rknnlite_backend.cache_coherence import CacheCoherence
 
         return CacheCoherence(*(self.options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
 

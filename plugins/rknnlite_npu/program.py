@@ -53,6 +53,7 @@ class NpuTensor:
         constant: its bytes lie in the weight buffer, else in the internal one.
         offset: of its first byte in that buffer; None where it lies in neither.
         content: the bytes of a constant.
+        surface: positions of a group of channels are padded to a multiple of it.
     """
 
     name: str
@@ -62,6 +63,7 @@ class NpuTensor:
     constant: bool = False
     offset: Optional[int] = None
     content: memoryview = _NOTHING
+    surface: int = 1
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,8 @@ def _tensor(table: Table, constant_at: Optional[int], content: memoryview) -> Np
     native = tuple(table.i32s(TensorSlot.NATIVE_DIMS).tolist())
     if constant_at is not None:
         return NpuTensor(name, kind, native, len(content), True, constant_at, content)
-    return NpuTensor(name, kind, native, size, False, place)
+    surface = max(1, table.i32(TensorSlot.SURFACE_ALIGNMENT))
+    return NpuTensor(name, kind, native, size, False, place, surface=surface)
 
 
 def _program(
