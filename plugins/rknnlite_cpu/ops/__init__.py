@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 
-from rknnlite_graph.graph import Node
-
 from ..registry import Builder, builder_for
 from . import activation, conv, elementwise, matmul, move, norm, pool, resize
 
@@ -13,7 +11,6 @@ __all__ = [
     "RARE",
     "activation",
     "builder_of",
-    "builder_of_node",
     "conv",
     "elementwise",
     "load_rare",
@@ -41,12 +38,3 @@ def builder_of(name: str) -> Builder | None:
         load_rare()
         found = builder_for(name)
     return found
-
-
-def builder_of_node(node: Node) -> Builder | None:
-    """The builder of a node: that of its type, or of its registers where they are asked for."""
-    if node.stage is not None and node.stage.in_registers and node.conv is None:
-        from ..silicon.operands import chip_builder  # few ask for a chip's arithmetic
-
-        return chip_builder
-    return builder_of(node.op)

@@ -22,7 +22,7 @@ from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
 from ..kernels.parallel import channel_blocks, run_blocks
-from ..values import Array, centred_range, storing
+from ..values import Array, OutputStage, centred_range, storing
 
 __all__ = [
     "Finish",
@@ -36,8 +36,6 @@ __all__ = [
     "output_stage",
 ]
 
-OutputStage = Callable[[Array, Optional[Array], slice, Array], None]
-"""(accumulator block, operand block, its channels, output block)."""
 Finish = Callable[[Array, Optional[Array]], Array]
 """(accumulators, operand) -> float32 results, in the accumulators' place where that can be."""
 

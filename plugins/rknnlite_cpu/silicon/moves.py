@@ -15,6 +15,7 @@ from rknnlite_graph.output_registers import OutputRegisters
 from ..ops import builder_of
 from ..values import Kernel
 from .arithmetic import Array, output_converter
+from .stage import first_operand
 
 __all__ = ["MOVES", "move_kernel"]
 
@@ -91,8 +92,6 @@ def _changes(registers: OutputRegisters, source: Tensor, target: Tensor) -> bool
 
 
 def _through(registers: OutputRegisters, source: Tensor, target: Tensor) -> Change:
-    from .operands import first_operand
-
     scaled, convert = first_operand(source, registers), output_converter(registers, target)
 
     def change(values: Array) -> Array:

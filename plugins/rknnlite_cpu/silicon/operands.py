@@ -20,13 +20,13 @@ from rknnlite_graph.output_registers import OutputRegisters
 from rknnlite.tensor import DType
 
 from ..values import Kernel
-from .arithmetic import Array, output_converter, saturate, shift, shift_by_sign
+from .arithmetic import Array, output_converter, saturate, shift
 from .moves import MOVES, move_kernel
 from .pools import average_kernel
-from .stage import operand_converter
+from .stage import first_operand, operand_converter
 from .tables import table_of_indices
 
-__all__ = ["chip_builder", "chip_kernel", "first_operand"]
+__all__ = ["chip_builder", "chip_kernel"]
 
 _JOINS: dict[str, Callable[[Array, Array], Array]] = {
     "Add": np.add, "AddRelu": np.add, "Max": np.maximum, "Min": np.minimum, "Mul": np.multiply, "MulRelu": np.multiply,
@@ -61,22 +61,6 @@ def chip_kernel(view: NodeView) -> Optional[Kernel]:
         return move_kernel(view)
     unit = _unit(view, registers)
     return None if unit is None else _unary_kernel(view, registers, unit)
-
-
-def first_operand(tensor: Tensor, registers: OutputRegisters) -> Unary:
-    """Centred values of the operand that stands for a sum -> what BS makes of them, an array of their own."""
-    params = tensor.quant
-    assert params is not None
-    offset, multiplier = float(params.zero_point + registers.bs_offset), float(registers.bs_multiplier)
-
-    def scaled(values: Array) -> Array:
-        values = values.astype(np.float64)
-        if offset:
-            values += offset
-        values *= multiplier
-        return shift_by_sign(values, registers.bs_shift, registers.bs_shift_negative)
-
-    return scaled
 
 
 def _stored(view: NodeView, registers: OutputRegisters, unit: Unary) -> Callable[[Array], Array]:

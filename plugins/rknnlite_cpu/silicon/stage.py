@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
 import numpy as np
-from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage
+from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.output_registers import OutputRegisters
 
+from ..values import OutputStage
 from .arithmetic import Array, output_converter, saturate, shift, shift_by_sign
 from .tables import table_of_indices
 
-if TYPE_CHECKING:
-    from ..ops.requantise import OutputStage
-
-__all__ = ["chip_stage", "operand_converter", "slopes_of"]
+__all__ = ["chip_stage", "first_operand", "operand_converter", "slopes_of"]
 
 _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
 _LIMITED = (Activation.RELU, Activation.CLIP)
@@ -73,6 +71,22 @@ def operand_converter(view: NodeView, position: int, registers: OutputRegisters)
         return shift(values, bits)
 
     return converted
+
+
+def first_operand(tensor: Tensor, registers: OutputRegisters) -> Callable[[Array], Array]:
+    """Centred values of the operand that stands for a sum -> what BS makes of them, an array of their own."""
+    params = tensor.quant
+    assert params is not None
+    offset, multiplier = float(params.zero_point + registers.bs_offset), float(registers.bs_multiplier)
+
+    def scaled(values: Array) -> Array:
+        values = values.astype(np.float64)
+        if offset:
+            values += offset
+        values *= multiplier
+        return shift_by_sign(values, registers.bs_shift, registers.bs_shift_negative)
+
+    return scaled
 
 
 def slopes_of(fused: FusedOp, conv: Optional[ConvParams], registers: OutputRegisters) -> Array:
