@@ -191,7 +191,7 @@ def test_run_takes_npy_npz_raw_and_names(call: Call, tmp_path: Path) -> None:
 
 def test_run_in_every_fidelity(call: Call) -> None:
     model = genuine("act_silu.rk3588.i8")
-    for fidelity in ("npu", "table", "float"):
+    for fidelity in ("simulator", "npu", "table", "silicon", "float"):
         assert call("run", model, "--fidelity", fidelity, "--json").data["outputs"]
 
 
