@@ -14,7 +14,7 @@ from .lut import Tables
 from .memory import Memory
 from .rdma import Operands, PerChannel
 from .registers import Field, UnitRegisters
-from .writer import write, write_row
+from .writer import write
 
 __all__ = ["Form", "form_of", "put_out"]
 
@@ -136,9 +136,9 @@ def put_out(
     r.need(IN_PRECISION, *n.SIZES)
     values = operands.source if form.flying else _accumulators(r, form, sums)
     assert values is not None
-    largest = form.height, form.width, form.channels * operands.repeated
-    if any(a > b for a, b in zip(values.shape, largest)) or values.shape[2] != largest[2]:
-        r.refuse(CHANNEL, f"{values.shape} flow into a stage of {largest}")
+    channels = form.channels * operands.repeated
+    if values.shape[2] != channels or values.shape[0] * values.shape[1] > form.height * form.width:
+        r.refuse(CHANNEL, f"{values.shape} flow into a stage of {(form.height, form.width, channels)}")
     floats = n.is_float(form.precision)
     if not floats and values.dtype != np.float64:
         r.refuse(PROC_PRECISION, "floats flow into a stage of integers")
@@ -154,7 +154,7 @@ def put_out(
         values = _converted(r, values, floats)
         if r[LARGEST]:
             r.need(LARGEST, _LARGEST_CHANNEL)
-            return write_row(r, memory, values.max(axis=-1, keepdims=True), WITHOUT_EFFECT)
+            values = values.max(axis=-1, keepdims=True)
     return write(r, memory, values, operands.repeated, WITHOUT_EFFECT)
 
 

@@ -121,7 +121,8 @@ def _activations(
     on, ew_on = not r[SOURCE_DISABLE], not r[EW_DISABLE]
     if combined != _ALONE and not (on and ew_on):
         r.refuse(COMBINED, "one of the two fetchers is off")
-    _ = [r[f] for f in (SOURCE, LINE_NOTCH, SURFACE_NOTCH, EW_BASE, EW_LINE_NOTCH, EW_SURFACE_NOTCH, EW_SIZE, EW_MODE)]
+    _ = [r[f] for f in (SOURCE, LINE_NOTCH, SURFACE_NOTCH, EW_BASE, EW_LINE_NOTCH, EW_SURFACE_NOTCH)]
+    _ = r[EW_SIZE], r[EW_MODE], r[EW_SURFACE_STRIDE]
     _ = [r[f] for f in (UNPOOL, UNPOOL_METHOD, *UNPOOL_STRIDE, *UNPOOL_KERNEL)]
     parts = 1 + (combined != _ALONE)
     source = _source(r, memory, parts, precision) if on else None
