@@ -275,19 +275,18 @@ def _alu(r: UnitRegisters, field: Field, algorithm: int, x: n.Values, operand: n
 def _elementwise(
     r: UnitRegisters, x: n.Values, operand: Optional[n.Values], tables: Tables, floats: bool
 ) -> n.Values:
-    """EW: an operation with a second operand, tables, limits."""
+    """EW: tables, an operation with a second operand, limits."""
     fields = (EW_TYPE, EW_ROUND, EW_MODE, EW_SIZE, EW_EQUAL, EW_BINARY, EW_ALGORITHM, EW_LIMITED, EW_RELU_BYPASS)
     others = (EW_CONVERT_BYPASS, TABLE_BYPASS, EW_FETCHED, EW_PRELU, EW_MULTIPLIES, EW_OPERATION_BYPASS)
     places = (EW_OFFSET, EW_LIMIT, EW_SHIFT_NEGATIVE, *EW_OPERANDS)
     _ = [r[field] for field in (*fields, *others, *places)]
     if r[EW_BYPASS]:
         return x
-    if not r[EW_OPERATION_BYPASS] and (r[EW_FETCHED] or r[EW_MODE]):
-        # a stand-alone Sigmoid of the vendor's leaves the operation on, without operand: its simulator shows no effect
-        x = _operation(r, x, operand, floats)
     if not r[TABLE_BYPASS]:
         r.need(TABLE_CONFIG, _KNOWN_TABLES)
         x = tables.look_up(r, x)
+    if not r[EW_OPERATION_BYPASS]:  # behind the tables: a stand-alone Sigmoid goes on below its table, and not below 0
+        x = _operation(r, x, operand, floats)
     if not r[EW_RELU_BYPASS]:
         x = np.maximum(x, 0)
         if r[EW_LIMITED]:
