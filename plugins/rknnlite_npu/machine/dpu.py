@@ -155,7 +155,10 @@ def put_out(
         if r[LARGEST]:
             r.need(LARGEST, _LARGEST_CHANNEL)
             values = values.max(axis=-1, keepdims=True)
-    return write(r, memory, values, operands.repeated, WITHOUT_EFFECT)
+    precision = r[OUT_PRECISION]
+    if floats and precision == r[IN_PRECISION] == n.INT16:
+        precision = n.FP16  # 16 bits in and out; a root is computed so, step by step
+    return write(r, memory, values, precision, operands.repeated, WITHOUT_EFFECT)
 
 
 def _accumulators(r: UnitRegisters, form: Form, sums: Optional[Sums]) -> n.Values:

@@ -146,6 +146,8 @@ def _in_turn(even: n.Values, odd: n.Values, lanes: int, channels: int) -> n.Valu
 def _source(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Values:
     """(H, W, C): every surface, or every second one."""
     precision = r.need(IN_PRECISION, *n.SIZES)
+    if precision == n.INT16 and r[WIDENED] and n.is_float(flowing):
+        precision = n.FP16  # 16 bits that become fp32
     shape = _shape(r, precision, parts)
     row = (shape[2] + r[LINE_NOTCH]) * ATOM
     surface = (shape[1] - 1) * row + (shape[2] + r[SURFACE_NOTCH]) * ATOM

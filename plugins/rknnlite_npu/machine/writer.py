@@ -43,14 +43,24 @@ _KEPT = {2: 1, 3: 2}  # RGP_TYPE -> bytes of an atom
 
 
 def write(
-    r: UnitRegisters, memory: Memory, values: n.Values, repeated: int, without_effect: Mapping[int, int]
+    r: UnitRegisters,
+    memory: Memory,
+    values: n.Values,
+    precision: int,
+    repeated: int,
+    without_effect: Mapping[int, int],
 ) -> int:
-    """Write (H, W, C); returns the bytes written. ``repeated``: surfaces that unpooling makes of one.
+    """Write (H, W, C); returns the bytes written.
+
+    Args:
+        precision: of the elements that are written.
+        repeated: surfaces that unpooling makes of one.
+        without_effect: bits of registers that change no result.
 
     Raises:
         MachineRefused: a way that is not understood, or a place in no buffer.
     """
-    precision = _precision(r)
+    _look(r)
     stored = n.encoded(values, precision)
     if r[TRANSPOSED] and r[TRANSPOSED_ORIGIN]:
         r.refuse(TRANSPOSED, "together with TP_ORG_EN")
@@ -82,15 +92,15 @@ def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     return packed.size
 
 
-def _precision(r: UnitRegisters) -> int:
-    """OUT_PRECISION; refuses what is not understood of all ways to write."""
+def _look(r: UnitRegisters) -> None:
+    """Look at the fields of all ways to write; refuse what none of them understands."""
     _ = r[REGROUPED]
     r.need(REGROUP_COUNT, 0)
     r.need(MULTIPLE_SURFACES, 0)
     used = (COMBINED, *SIZE_E, SURFACE_ADD, SURFACE_LENGTH, GROUPS, OF_16_BITS, NOTCH, SECOND_NOTCH, WRITTEN_HEIGHT)
     more = (WRITTEN_WIDTH, WRITTEN_CHANNEL, ORIGINAL_CHANNEL, ADDRESS, SURFACE_STRIDE, FILL, TRANSPOSED, TRANSPOSED_ORIGIN)
     _ = [r[field] for field in (*used, *more)]
-    return r.need(OUT_PRECISION, *n.SIZES)
+    r.need(OUT_PRECISION, *n.SIZES)
 
 
 def _atoms_of(r: UnitRegisters, stored: n.Values, channels: int) -> n.Values:
