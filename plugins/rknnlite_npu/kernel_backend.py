@@ -21,16 +21,21 @@ class KernelBackend(Backend):
 
         found = find_device()
         if found is None:
-            return Probe(False, "no device of an NPU; Linux 6.18 has the driver rocket, the vendor's kernels have rknpu")
+            return Probe(
+                False,
+                "no device of an NPU; Linux 6.18 has the driver rocket, the vendor's kernels have rknpu",
+            )
         if found.driver is None:
             return Probe(False, found.reason)
-        return Probe(True, f"{found.path}, driver {found.driver}, experimental", priority=50, devices=(found.path,))
+        return Probe(
+            True, f"{found.path}, driver {found.driver}, experimental", priority=50, devices=(found.path,)
+        )
 
     def refuses(self, model: ModelFile) -> str | None:
         from .program import read_program
 
         try:
-            read_program(model.model)
+            read_program(model.model, model.model.default_shape)
         except RknnError as error:
             return str(error)
         return None
@@ -40,6 +45,7 @@ class KernelBackend(Backend):
         from .context import NpuContext
         from .kernel.devices import find_device, open_transport
         from .opened_model import OpenedModel
+        from .transport import SharedTransport
 
         check_options(self.name, options.extra)
         found = find_device()
@@ -47,8 +53,9 @@ class KernelBackend(Backend):
             raise DeviceUnavailable(self.probe().reason)
         transport = open_transport(found.path)
         try:
-            opened = OpenedModel.of(model, options, transport.ends_pooling)
+            opened = OpenedModel.of(self.name, model, options, transport.ends_pooling)
+            opened.variant(model.model.default_shape)
         except BaseException:
             transport.close()
             raise
-        return NpuContext(self.name, opened, transport)
+        return NpuContext(self.name, opened, SharedTransport(transport))

@@ -130,7 +130,7 @@ def test_stored_elements_pass_through() -> None:
         (attr,) = context.native_inputs
         assert attr.layout is Layout.NC1HWC2 and attr.quant is not None
         stored = np.random.default_rng(1).integers(-128, 128, data.shape).astype(np.int8)
-        io = context._opened.ins[0]  # type: ignore[attr-defined]
+        io = context._variant.ins[0]  # type: ignore[attr-defined]
         mean, std = np.float32(io.mean or 0), np.float32(io.std or 1)
         real = (stored - np.float32(attr.quant.zero_point)) * np.float32(attr.quant.scale) * std + mean
         wanted = raws(context, real.astype(np.float32))
@@ -186,6 +186,19 @@ def test_a_custom_operator_is_called_between_two_jobs() -> None:
             machine.infer(*golden.inputs)
         machine.register_ops([FullDual()])
         machine.infer(*golden.inputs)
+
+
+def test_a_dynamic_model_takes_the_shapes_of_its_inputs() -> None:
+    name = "dynamic_three.rk3588.i8"
+    with opened(name) as machine, rknnlite.open(genuine(name), backend="cpu") as reference:
+        assert machine.shapes == reference.shapes and len(machine.shapes) == 3
+        for number, (shape,) in enumerate([*machine.shapes, machine.shapes[0]]):
+            data = np.random.default_rng(number).integers(0, 256, shape).astype(np.float32)
+            ours, theirs = raws(machine, data), raws(reference, data)
+            assert [a.shape for a in ours] == [b.shape for b in theirs]
+            assert max(np.abs(a.astype(int) - b).max() for a, b in zip(ours, theirs)) <= 2
+        with pytest.raises(errors.InputInvalid):
+            machine.infer(np.zeros((1, 5, 5, 3), np.uint8))
 
 
 # -- zero-copy ----------------------------------------------------------------------------------------------------
@@ -251,7 +264,7 @@ def test_memory_is_shared_by_descriptor(context: Context) -> None:
 
 def test_memory_comes_and_goes_without_a_trace() -> None:
     with opened(IMAGE) as context:
-        transport = context._transport  # type: ignore[attr-defined]
+        transport = context._shared.transport  # type: ignore[attr-defined]
         gc.collect()
         before = len(transport._sizes), len(list(Path("/proc/self/fd").iterdir()))
         for _ in range(20):
@@ -295,7 +308,7 @@ def test_a_refusal_names_the_register_and_the_context_goes_on(
     image = pixels()
     wanted = raws(context, image)
     words = context._program._words  # type: ignore[attr-defined]
-    first = context._opened.program.tasks[1].first  # type: ignore[attr-defined]
+    first = context._variant.program.tasks[1].first  # type: ignore[attr-defined]
     kept = int(words[first])
     words[first] = 0x0201_0000_0001_0FFC
     with pytest.raises(errors.ModelUnsupported, match=r"CNA 0x0ffc"):

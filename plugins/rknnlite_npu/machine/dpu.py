@@ -14,7 +14,7 @@ from .lut import Tables
 from .memory import Memory
 from .rdma import Operands, PerChannel
 from .registers import Field, UnitRegisters
-from .writer import write, write_row
+from .writer import write
 
 __all__ = ["Form", "form_of", "put_out"]
 
@@ -136,9 +136,9 @@ def put_out(
     r.need(IN_PRECISION, *n.SIZES)
     values = operands.source if form.flying else _accumulators(r, form, sums)
     assert values is not None
-    largest = form.height, form.width, form.channels * operands.repeated
-    if any(a > b for a, b in zip(values.shape, largest)) or values.shape[2] != largest[2]:
-        r.refuse(CHANNEL, f"{values.shape} flow into a stage of {largest}")
+    channels = form.channels * operands.repeated
+    if values.shape[2] != channels or values.shape[0] * values.shape[1] > form.height * form.width:
+        r.refuse(CHANNEL, f"{values.shape} flow into a stage of {(form.height, form.width, channels)}")
     floats = n.is_float(form.precision)
     if not floats and values.dtype != np.float64:
         r.refuse(PROC_PRECISION, "floats flow into a stage of integers")
@@ -154,8 +154,11 @@ def put_out(
         values = _converted(r, values, floats)
         if r[LARGEST]:
             r.need(LARGEST, _LARGEST_CHANNEL)
-            return write_row(r, memory, values.max(axis=-1, keepdims=True), WITHOUT_EFFECT)
-    return write(r, memory, values, operands.repeated, WITHOUT_EFFECT)
+            values = values.max(axis=-1, keepdims=True)
+    precision = r[OUT_PRECISION]
+    if floats and precision == r[IN_PRECISION] == n.INT16:
+        precision = n.FP16  # 16 bits in and out; a root is computed so, step by step
+    return write(r, memory, values, precision, operands.repeated, WITHOUT_EFFECT)
 
 
 def _accumulators(r: UnitRegisters, form: Form, sums: Optional[Sums]) -> n.Values:
@@ -275,19 +278,18 @@ def _alu(r: UnitRegisters, field: Field, algorithm: int, x: n.Values, operand: n
 def _elementwise(
     r: UnitRegisters, x: n.Values, operand: Optional[n.Values], tables: Tables, floats: bool
 ) -> n.Values:
-    """EW: an operation with a second operand, tables, limits."""
+    """EW: tables, an operation with a second operand, limits."""
     fields = (EW_TYPE, EW_ROUND, EW_MODE, EW_SIZE, EW_EQUAL, EW_BINARY, EW_ALGORITHM, EW_LIMITED, EW_RELU_BYPASS)
     others = (EW_CONVERT_BYPASS, TABLE_BYPASS, EW_FETCHED, EW_PRELU, EW_MULTIPLIES, EW_OPERATION_BYPASS)
     places = (EW_OFFSET, EW_LIMIT, EW_SHIFT_NEGATIVE, *EW_OPERANDS)
     _ = [r[field] for field in (*fields, *others, *places)]
     if r[EW_BYPASS]:
         return x
-    if not r[EW_OPERATION_BYPASS] and (r[EW_FETCHED] or r[EW_MODE]):
-        # a stand-alone Sigmoid of the vendor's leaves the operation on, without operand: its simulator shows no effect
-        x = _operation(r, x, operand, floats)
     if not r[TABLE_BYPASS]:
         r.need(TABLE_CONFIG, _KNOWN_TABLES)
         x = tables.look_up(r, x)
+    if not r[EW_OPERATION_BYPASS]:  # behind the tables: a stand-alone Sigmoid goes on below its table, and not below 0
+        x = _operation(r, x, operand, floats)
     if not r[EW_RELU_BYPASS]:
         x = np.maximum(x, 0)
         if r[EW_LIMITED]:

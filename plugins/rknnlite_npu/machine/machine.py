@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, UNITS, CommandWord, Words, units_of
+from ..command_words import CNA, CORE, DPU, DPU_RDMA, PC, PPU, PPU_RDMA, UNITS, CommandWord, Words, units_of
 from ..task import Task
 from .cna import fetch
 from .core import accumulate
@@ -24,6 +24,7 @@ __all__ = ["Counts", "Machine"]
 
 _STARTED = {CNA: 0x01, CORE: 0x04, DPU: 0x08, DPU_RDMA: 0x10, PPU: 0x20, PPU_RDMA: 0x40}
 _TABLES = (0x4100, 0x4104)
+_NEXT = ((PC, 0x10), (PC, 0x14))  # where the next program begins, how much of it is fetched
 _FAMILIES = {"RKNPU v2": 8}
 """NPU family -> channels of a record of numbers per channel."""
 _NO_NUMBERS = PerChannel(None, None, None)
@@ -94,7 +95,7 @@ class Machine:
                 uploads.append((register, value))
             elif unit in self._registers:
                 self._registers[unit][self._turn[unit]][register] = value
-            else:
+            elif (unit, register) not in _NEXT:  # the order is what the records say; recurrent nodes have such words
                 name = UNITS.get(unit, f"unit {unit:#06x}")
                 raise MachineRefused(name, register, "word", value, number, "a word among those of a task")
         if uploads:

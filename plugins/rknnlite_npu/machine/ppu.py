@@ -32,6 +32,7 @@ PAD = (
     Field("PAD_RIGHT", 0x6040, 10, 8),
 )
 PAD_VALUE = Field("PAD_VALUE_1", 0x6044)
+PAD_SIGN = Field("PAD_VALUE_2", 0x6048, 2, 0, signed=True)
 ADDRESS = Field("DST_BASE_ADDR", 0x6070)
 OUT_SURFACE = Field("DST_SURF_STRIDE", 0x607C, 31, 4)
 PRECISION = Field("PROC_PRECISION", 0x6084, 2, 0)
@@ -125,6 +126,7 @@ def _padded(
 def _pad(r: UnitRegisters, precision: int, method: int) -> float:
     """Outside lies what loses, and for averages a number of the registers."""
     value = r[PAD_VALUE]
+    r.need(PAD_SIGN, -(value >> 31), 0, why="is not the sign of PAD_VALUE_1")
     if method != _AVERAGE:
         lowest = -np.inf if n.is_float(precision) else n.limits(precision)[0]
         return float(lowest if method == _MAX else -lowest - 1)

@@ -121,7 +121,8 @@ def _activations(
     on, ew_on = not r[SOURCE_DISABLE], not r[EW_DISABLE]
     if combined != _ALONE and not (on and ew_on):
         r.refuse(COMBINED, "one of the two fetchers is off")
-    _ = [r[f] for f in (SOURCE, LINE_NOTCH, SURFACE_NOTCH, EW_BASE, EW_LINE_NOTCH, EW_SURFACE_NOTCH, EW_SIZE, EW_MODE)]
+    _ = [r[f] for f in (SOURCE, LINE_NOTCH, SURFACE_NOTCH, EW_BASE, EW_LINE_NOTCH, EW_SURFACE_NOTCH)]
+    _ = r[EW_SIZE], r[EW_MODE], r[EW_SURFACE_STRIDE]
     _ = [r[f] for f in (UNPOOL, UNPOOL_METHOD, *UNPOOL_STRIDE, *UNPOOL_KERNEL)]
     parts = 1 + (combined != _ALONE)
     source = _source(r, memory, parts, precision) if on else None
@@ -145,6 +146,8 @@ def _in_turn(even: n.Values, odd: n.Values, lanes: int, channels: int) -> n.Valu
 def _source(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Values:
     """(H, W, C): every surface, or every second one."""
     precision = r.need(IN_PRECISION, *n.SIZES)
+    if precision == n.INT16 and r[WIDENED] and n.is_float(flowing):
+        precision = n.FP16  # 16 bits that become fp32
     shape = _shape(r, precision, parts)
     row = (shape[2] + r[LINE_NOTCH]) * ATOM
     surface = (shape[1] - 1) * row + (shape[2] + r[SURFACE_NOTCH]) * ATOM
