@@ -21,6 +21,8 @@ from tests.librknnrt.test_programs import (  # noqa: F401  collected here
 )
 from tests.support.corpus import genuine
 
+from .backend_name import BACKEND
+
 pytestmark = pytest.mark.slow
 
 
@@ -29,7 +31,7 @@ def inferred(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """As ``goldens.inferred``, on the machine."""
     given = {name: options.pop(name) for name in ("pass_through",) if name in options}
-    with rknnlite.open(model, backend="npu-machine", **options) as context:
+    with rknnlite.open(model, backend=BACKEND, **options) as context:
         floats = context.infer(list(inputs), **given)
         stored = [output.data for output in context.infer(list(inputs), raw=True, **given)]
     return floats, stored
@@ -38,7 +40,7 @@ def inferred(
 @pytest.fixture(autouse=True)
 def on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs and what they are held against."""
-    monkeypatch.setenv("RKNNLITE_BACKEND", "npu-machine")
+    monkeypatch.setenv("RKNNLITE_BACKEND", BACKEND)
     monkeypatch.setattr(programs, "inferred", inferred)
 
 
@@ -53,6 +55,6 @@ def test_batches_duplicates_and_shared_weights(tmp_path: Path) -> None:
     image = write(tmp_path, "master", pixels(1, 1, 12, 10, 3))
     write(tmp_path, "master", inferred(master, [image])[0][0])
     image = write(tmp_path, "slave", pixels(2, 1, 12, 10, 3))
-    with rknnlite.open(master, backend="npu-machine") as owner:
+    with rknnlite.open(master, backend=BACKEND) as owner:
         write(tmp_path, "slave", inferred(slave, [image], master=owner)[0][0])
     run([program("contexts.c"), batch, master, slave, tmp_path])

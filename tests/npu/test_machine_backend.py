@@ -24,6 +24,8 @@ from tests.custom_ops.models import DUAL, FullDual, dual_golden
 from tests.support.corpus import genuine, golden_of
 from tests.zerocopy.memories import bound, elements, fill, plain
 
+from .backend_name import BACKEND
+
 __all__ = ["call"]  # the fixture
 
 IMAGE = "mean_std.rk3588.i8"
@@ -37,7 +39,7 @@ ALIKE = [
 
 
 def opened(name: str, **options: Any) -> Context:
-    return rknnlite.open(genuine(name), backend="npu-machine", **options)
+    return rknnlite.open(genuine(name), backend=BACKEND, **options)
 
 
 @pytest.fixture
@@ -176,12 +178,12 @@ def test_a_duplicate_is_a_context_of_its_own(context: Context) -> None:
 def test_a_custom_operator_is_called_between_two_jobs() -> None:
     golden = dual_golden()
     ours, theirs = [], []
-    for backend, found in (("npu-machine", ours), ("cpu", theirs)):
+    for backend, found in ((BACKEND, ours), ("cpu", theirs)):
         with rknnlite.open(DUAL, backend=backend, custom_ops=[FullDual()]) as context:
             found += raws(context, *golden.inputs)
     for a, b in zip(ours, theirs):
         assert np.abs(a.astype(float) - b).max() <= 2
-    with rknnlite.open(DUAL, backend="npu-machine") as machine:
+    with rknnlite.open(DUAL, backend=BACKEND) as machine:
         with pytest.raises(errors.RknnError, match="cstDualResidual"):
             machine.infer(*golden.inputs)
         machine.register_ops([FullDual()])
@@ -357,7 +359,7 @@ def test_it_is_named_and_never_chosen_by_itself(call: Call) -> None:
 def test_what_it_cannot_run_is_said_when_it_is_opened() -> None:
     old = Path(__file__).parents[2] / "examples" / "rknn1" / "digits.rknn"
     with pytest.raises(errors.ModelUnsupported, match="never recorded"):
-        rknnlite.open(old, backend="npu-machine")
+        rknnlite.open(old, backend=BACKEND)
     with pytest.raises(errors.TargetPlatformUnmatch):
         opened(IMAGE, soc="rk3576")
     with pytest.raises(errors.ParamInvalid):
@@ -365,7 +367,7 @@ def test_what_it_cannot_run_is_said_when_it_is_opened() -> None:
 
 
 def test_programs_for_the_vendors_class_run_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RKNNLITE_BACKEND", "npu-machine")
+    monkeypatch.setenv("RKNNLITE_BACKEND", BACKEND)
     image = pixels()
     with opened(IMAGE) as context:
         wanted = context.infer(image)
@@ -381,7 +383,7 @@ def test_a_pool_of_it() -> None:
     images = [pixels(seed) for seed in range(4)]
     with opened(IMAGE) as context:
         wanted = [context.infer(image) for image in images]
-    with rknnlite.Pool(genuine(IMAGE), 3, backend="npu-machine") as pool:
+    with rknnlite.Pool(genuine(IMAGE), 3, backend=BACKEND) as pool:
         futures = [pool.submit(image) for image in images]
         for future, results in zip(futures, wanted):
             assert all(np.array_equal(a, b) for a, b in zip(future.result(), results))

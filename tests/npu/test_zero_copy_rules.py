@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rknnlite_npu.backend import MachineBackend
 
+from rknnlite import plugins
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Context, OpenOptions
 from tests.zerocopy import test_cpu as rules
@@ -43,6 +43,8 @@ from tests.zerocopy.test_cpu import (  # noqa: F401  collected here, with their 
     test_what_is_not_synced_is_not_seen,
 )
 
+from .backend_name import BACKEND
+
 
 @pytest.fixture(autouse=True)
 def on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,6 +52,6 @@ def on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def opened(source: Any, **options: Any) -> Context:
         model = source if isinstance(source, ModelFile) else ModelFile(source)
-        return MachineBackend().open(model, OpenOptions(**options))
+        return plugins.backend(BACKEND).open(model, OpenOptions(**options))
 
     monkeypatch.setattr(rules, "open_cpu", opened)
