@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rknnlite_backend.begun_frames import BegunFrames
 from rknnlite_backend.bindings import Bindings, BoundFrame
 from rknnlite_backend.cache_coherence import CacheCoherence, has_sides
+from rknnlite_backend.host_memory import HostMemory
 from rknnlite_backend.running import (
     both_paths,
     check_dup,
@@ -357,7 +358,7 @@ class NpuContext(BegunFrames[_Frame]):
     def _allocate(self, size: int, flags: int) -> DeviceMemory:
         return self._shared.transport.allocate(size, MemoryUse.SHARED, flags)
 
-    def _import(self, fd: int, size: int, offset: int) -> DeviceMemory:
+    def _import(self, fd: int, size: int, offset: int) -> HostMemory:
         return self._shared.transport.import_fd(fd, size, offset)
 
     # -- figures ------------------------------------------------------------------------------------------

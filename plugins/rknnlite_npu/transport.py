@@ -97,8 +97,8 @@ class Transport(abc.ABC):
         """Fresh memory of zeros; raises OutOfMemory. ``flags`` are those of ``Context.create_mem``."""
 
     @abc.abstractmethod
-    def import_fd(self, fd: int, size: int, offset: int = 0) -> DeviceMemory:
-        """Memory behind a descriptor, which stays the caller's; raises ParamInvalid."""
+    def import_fd(self, fd: int, size: int, offset: int = 0) -> HostMemory:
+        """Memory behind a descriptor, which stays the caller's; ``DeviceMemory`` where the NPU reaches it. Raises ParamInvalid."""
 
     @abc.abstractmethod
     def to_device(self, memory: DeviceMemory) -> None:

@@ -69,8 +69,7 @@ class RknpuTransport(Transport):
     def allocate(self, size: int, use: MemoryUse = MemoryUse.DATA, flags: int = 0) -> DeviceMemory:
         check_size(size, _MOST)
         check_flags(flags)
-        size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
-        made = abi.MemCreate(flags=_FLAGS[use], size=size)
+        made = abi.MemCreate(flags=_FLAGS[use], size=-(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
         self._request(abi.Command.MEM_CREATE, made, f"MEM_CREATE of {size} bytes")
         if not made.handle:
             raise OutOfMemory(f"{self.device.path}: no memory for {size} bytes; close other contexts")
@@ -83,7 +82,7 @@ class RknpuTransport(Transport):
         try:
             where = abi.MemMap(handle=buffer.handle)
             self._request(abi.Command.MEM_MAP, where)
-            mapping = self.device.map(size + offset, where.offset)
+            mapping = self.device.map(-(-(size + offset) // mmap.PAGESIZE) * mmap.PAGESIZE, where.offset)
             fd = self.device.descriptor_of(buffer.handle) if shared else -1
             memory = DeviceMemory(mapping, size, offset, fd, own=fd >= 0, flags=flags)
         except BaseException:

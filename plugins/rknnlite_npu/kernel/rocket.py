@@ -14,9 +14,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Optional
 
+from rknnlite_backend.host_memory import HostMemory
 from rknnlite_backend.zero_copy import check_flags, check_size
-
-from rknnlite.errors import ParamInvalid
 
 from ..command_words import POOLING, TAIL
 from ..task import Task
@@ -67,11 +66,11 @@ class RocketTransport(Transport):
 
     def _create(self, size: int, use: MemoryUse, flags: int) -> DeviceMemory:
         """The first buffer of a device lies at 0, which is no address for an operand: it is kept, and never used."""
-        size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
-        made = CreateBo(size=size)
+        pages = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        made = CreateBo(size=pages)
         self.device.request(Request.CREATE_BO, made, f"CREATE_BO of {size} bytes")
         try:
-            mapping = self.device.map(size, made.offset)
+            mapping = self.device.map(pages, made.offset)
             fd = self.device.descriptor_of(made.handle) if use is MemoryUse.SHARED else -1
             memory = DeviceMemory(mapping, size, 0, fd, own=fd >= 0, flags=flags)
         except BaseException:
@@ -86,12 +85,9 @@ class RocketTransport(Transport):
         if self._handles.pop(address, None) is not None:
             self.device.free(handle)
 
-    def import_fd(self, fd: int, size: int, offset: int = 0) -> DeviceMemory:
-        """Raises ParamInvalid: the driver gives foreign buffers no address."""
-        raise ParamInvalid(
-            f"{self.device.path} cannot use the memory of another device (file descriptor {fd}); let the context create it "
-            "and hand its fd to the other device"
-        )
+    def import_fd(self, fd: int, size: int, offset: int = 0) -> HostMemory:
+        """Memory that the CPU copies to and from: the driver gives foreign buffers no address."""
+        return HostMemory.from_fd(fd, size, offset)
 
     def to_device(self, memory: DeviceMemory) -> None:
         handle = self._handles[memory.address]
