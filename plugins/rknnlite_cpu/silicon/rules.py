@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Optional
 
-from rknnlite_graph.graph import Activation, Graph, Node, Tensor
+import numpy as np
+from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Graph, Node, Stage, Tensor
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.output_registers import OutputRegisters
 
@@ -120,14 +121,28 @@ def _against_convolution(view: NodeView) -> Optional[str]:
     assert conv is not None and stage is not None and stage.registers is not None
     if fused is None or not conv.quantised:
         return _FLOAT
-    if view.tensor(0).dtype is not DType.INT8 or view.outputs[0].dtype is not DType.INT8:
-        return "nobody has measured how its 16 bits are rounded"
+    if view.tensor(0).dtype is not view.outputs[0].dtype:
+        return "it changes the type of its values, and nobody has measured how"
     if stage.registers.truncation:
         return "its sums are shifted before the bias is added, and nobody has measured how that rounds"
     if fused.after is Activation.TABLE and stage.lut is None:
         return "no table was uploaded for it"
-    if fused.applies(Activation.CLIP) and (stage.limits[0] or 0) > 0:
-        return "its Clip begins above 0, and nobody has measured how the NPU takes such limits"
+    if fused.applies(Activation.CLIP) and ((stage.limits[0] or 0) > 0 or stage.clip is not None):
+        return "nobody has measured how the NPU takes limits like those of its Clip"
+    if not _whole_slopes(fused, conv, stage):
+        return "its slopes are no whole numbers in the file, and what the NPU makes of them is not known"
     if fused.join is not None and view.is_const(1):
         return "its second operand is stored, and in which form the NPU gets it is not known"
     return None
+
+
+def _whole_slopes(fused: FusedOp, conv: ConvParams, stage: Stage) -> bool:
+    """Whether slopes are what the registers, or whole numbers beside them, say."""
+    assert stage.registers is not None
+    fraction = 2.0 ** (stage.registers.bs_shift_negative - stage.registers.bs_shift)
+    if fused.applies(Activation.LEAKY_RELU):
+        return stage.slope == stage.registers.bn_multiplier / fraction
+    if fused.applies(Activation.PRELU):
+        whole = None if conv.slope is None else conv.slope.astype(np.float64) * fraction
+        return whole is not None and bool((whole == np.rint(whole)).all())
+    return True
