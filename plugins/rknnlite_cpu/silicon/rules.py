@@ -14,7 +14,7 @@ from rknnlite_graph.output_registers import OutputRegisters
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType
 
-from .moves import MOVES
+from .moves import moves
 from .operands import chip_kernel
 from .trial import steps_apart
 
@@ -103,7 +103,7 @@ def _moves(view: NodeView) -> bool:
     sources = [
         tensor for tensor in view.inputs if tensor is not None and not tensor.dtype.name.startswith("INT64")
     ]
-    if view.node.op not in MOVES or not sources:
+    if not moves(view) or not sources:
         return False
     first = view.outputs[0]
     kept = sources if view.node.op == "Concat" else sources[:1]
