@@ -93,25 +93,24 @@ def _change(view: NodeView, source: Tensor, target: Tensor) -> Optional[Change]:
         return lambda values: values
     stage = view.node.stage
     tasks = stage.tasks() if stage is not None and stage.tasks is not None else ()
-    for registers in tasks:
-        if _changes(registers, source, target):
-            return _through(registers, source, target)
-    return None
+    nearest = min(tasks, key=partial(_off, source=source, target=target), default=None)
+    if nearest is None or _off(nearest, source, target) > _SURE:
+        return None
+    return _through(nearest, source, target)
 
 
-def _changes(registers: OutputRegisters, source: Tensor, target: Tensor) -> bool:
-    """Whether these integers make steps of ``target`` of those of ``source``."""
+def _off(registers: OutputRegisters, source: Tensor, target: Tensor) -> float:
+    """By what part these integers miss what makes steps of ``target`` of those of ``source``."""
     assert source.quant is not None and target.quant is not None
+    zeros = (
+        registers.bs_offset == -source.quant.zero_point and registers.out_offset == target.quant.zero_point
+    )
     factor = (
         registers.bs_multiplier
         * registers.out_multiplier
         * 2.0 ** -(registers.bs_shift + registers.out_shift)
     )
-    return (
-        registers.bs_offset == -source.quant.zero_point
-        and registers.out_offset == target.quant.zero_point
-        and abs(factor * target.quant.scale / source.quant.scale - 1) < _SURE
-    )
+    return abs(factor * target.quant.scale / source.quant.scale - 1) if zeros else np.inf
 
 
 def _through(registers: OutputRegisters, source: Tensor, target: Tensor) -> Change:
