@@ -49,8 +49,8 @@ class Sums:
 def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
     """All sums of a convolution; channels that weights do not reach are 0.
 
-    Integers are exact. Floats are as measured on RK3588: of 32 products that follow each other the sum is exact, rounded once to fp32, and
-    sums are added in their order in fp32.
+    Integers are exact. Floats are as measured on RK3588: of 32 products that follow each other the sum is exact, rounded once to
+    fp32, and sums are added in their order in fp32.
     """
     r.need(PROC_PRECISION, fetched.precision, why="differs from the precision of the CNA")
     weights = fetched.weights
@@ -91,7 +91,9 @@ def _windows(fetched: Fetched, padded: n.Values, height: int, width: int, taps: 
     rows, columns, lanes = padded.strides
     (dy, dx), (sy, sx) = fetched.dilation, fetched.stride
     shape = (height, width, *taps, padded.shape[2])
-    return as_strided(padded, shape, (rows * sy, columns * sx, rows * dy, columns * dx, lanes), writeable=False)
+    return as_strided(
+        padded, shape, (rows * sy, columns * sx, rows * dy, columns * dx, lanes), writeable=False
+    )
 
 
 def _bands(height: int, row: int) -> Iterator[slice]:
@@ -101,7 +103,9 @@ def _bands(height: int, row: int) -> Iterator[slice]:
         yield slice(first, min(height, first + step))
 
 
-def _dense(fetched: Fetched, padded: n.Values, height: int, width: int) -> tuple[n.Values, Optional[n.Values]]:
+def _dense(
+    fetched: Fetched, padded: n.Values, height: int, width: int
+) -> tuple[n.Values, Optional[n.Values]]:
     weights, channels = fetched.weights, padded.shape[2]
     view = _windows(fetched, padded, height, width, weights.kernel)
     if n.is_float(fetched.precision):
@@ -136,7 +140,9 @@ def _float_sums(view: n.Values, blocks: n.Values) -> n.Values:
     return values
 
 
-def _depthwise(fetched: Fetched, padded: n.Values, height: int, width: int) -> tuple[n.Values, Optional[n.Values]]:
+def _depthwise(
+    fetched: Fetched, padded: n.Values, height: int, width: int
+) -> tuple[n.Values, Optional[n.Values]]:
     taps_y, taps_x = fetched.weights.kernel
     channels = padded.shape[2]
     weights = fetched.weights.values[..., :channels]
