@@ -53,6 +53,7 @@ _LOOKED_AT = (
     *(TABLE_BYPASS, FETCHED, PRELU, MULTIPLIES, OPERATION_BYPASS, BYPASS, OFFSET, SHIFT, SHIFT_NEGATIVE),
     *(CONVERT_SHIFT, SCALE, LIMIT, *OPERANDS),
 )
+_HALF_WORD = 1 << 15
 
 
 def elementwise(
@@ -80,8 +81,10 @@ def elementwise(
 
 
 def _operation(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], floats: bool) -> n.Values:
-    for field in (EQUAL, BINARY, PRELU, CONVERT_ROUND):
+    for field in (BINARY, PRELU, CONVERT_ROUND):
         r.need(field, 0)
+    if r[EQUAL] and (r[MULTIPLIES] or r[ALGORITHM] > 1):
+        r.refuse(EQUAL, "it comes with maxima and minima alone")
     operand = _operand(r, x, fetched)
     if not r[CONVERT_BYPASS] and not floats:
         operand = n.shifted((operand + r[OFFSET]) * r[SCALE], r[CONVERT_SHIFT])
@@ -91,6 +94,7 @@ def _operation(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], float
         x = x * operand
     else:
         r.need(SHIFT_NEGATIVE, 0, r[SHIFT], why="differs from EW_TRUNCATE")
+        operand = (operand + _HALF_WORD) % (2 * _HALF_WORD) - _HALF_WORD  # 16 bits of an int32, as measured
         x = n.shifted(x * operand, r[SHIFT])
     return x if floats else n.saturated(x, n.INT32)
 

@@ -52,7 +52,7 @@ WITHOUT_EFFECT: Mapping[int, int] = {
 }
 SOURCE_WITHOUT_EFFECT: Mapping[int, int] = {0x7004: 0xFFFFFFFF}  # S_POINTER
 _AVERAGE, _MAX, _MIN = 0, 1, 2
-_SIZES = {n.INT8: 1, n.FP16: 2}
+_SIZES = {n.INT8: 1, n.INT16: 2, n.FP16: 2}
 _ONE = 1 << 16
 
 
@@ -146,7 +146,7 @@ def _averages(
         total += window
     count = kernel[0] * kernel[1]
     if n.is_float(precision):
-        factors = [n.as_half(number) / _ONE for number in reciprocals]
+        factors = [n.as_fp17(number) for number in reciprocals]
         return (total * factors[0] * factors[1]).astype(np.float32)
     for field, number, size in zip(RECIPROCAL, reciprocals, kernel):
         if number != _ONE // size:

@@ -12,7 +12,7 @@ from .registers import Field, UnitRegisters
 
 __all__ = ["BN", "BS", "ScalingFields", "alu", "scalar", "scaled"]
 
-_MAX, _MIN, _ADD, _DIVIDE, _MINUS = range(5)
+_MAX, _MIN, _ADD, _DIVIDE, _MINUS, _ABS, _NEGATE = range(7)
 
 
 class ScalingFields(NamedTuple):
@@ -132,10 +132,13 @@ def scalar(r: UnitRegisters, field: Field, x: n.Values) -> n.Values:
 
 
 def alu(r: UnitRegisters, field: Field, x: n.Values, operand: n.Values) -> n.Values:
-    """The operation that ``field`` names."""
-    algorithm = r.need(field, *range(5))
+    """The operation that ``field`` names: of integers all but a division were measured on RK3588."""
+    algorithm = r.need(field, *range(7))
     if algorithm == _DIVIDE and x.dtype != np.float32:
         r.refuse(field, "integers are divided")
+    if algorithm in (_ABS, _NEGATE):
+        alone: n.Values = np.abs(x) if algorithm == _ABS else -x
+        return alone
     operations = {_MAX: np.maximum, _MIN: np.minimum, _ADD: np.add, _DIVIDE: np.divide, _MINUS: np.subtract}
     result: n.Values = operations[algorithm](x, operand)
     return result
