@@ -107,7 +107,9 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         plain = plain_bytes(r, memory, r[WEIGHTS], r[WEIGHT_BYTES])
     else:
         plain = memory.view(r[WEIGHTS], r[WEIGHT_BYTES])
-    taps = max(1, r[KERNEL[0]] * r[KERNEL[1]])
+    taps = r[KERNEL[0]] * r[KERNEL[1]]
+    if not taps or not r[KERNELS]:
+        r.refuse(KERNELS, "a kernel without a size, or none")
     lanes = r[KERNEL_BYTES] // (
         taps * n.SIZES[precision]
     )  # three quarters of a block are stored as a whole one

@@ -29,6 +29,7 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x3010: 0x00000001,  # QD_EN: sums of features for zero points of weights, which the output stage asks for itself
 }
 _PATCH = 1 << 21  # elements of patches that are laid out at a time
+_MOST_MACS = 1 << 33
 _GROUP = 32  # products that are added exactly before they are rounded to fp32
 
 
@@ -59,12 +60,15 @@ def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
     height, width = r[OUT_HEIGHT] + 1, r[OUT_WIDTH] + 1
     _ = r[OUT_CHANNEL]
     check_size(r.unit, r.task, height, width, weights.channels)
+    macs = height * width * weights.values.size
+    if macs > _MOST_MACS:
+        r.refuse(OUT_HEIGHT, f"{macs} products in one task; those of files have far fewer")
     padded = _padded(r, fetched, height, width)
     values, windows = (_depthwise if weights.depthwise else _dense)(fetched, padded, height, width)
     if r[TRUNCATE]:
         values = n.shifted(values, r[TRUNCATE])
     r.finish(WITHOUT_EFFECT)
-    return Sums(values, windows, height * width * weights.values.size)
+    return Sums(values, windows, macs)
 
 
 def _padded(r: UnitRegisters, fetched: Fetched, height: int, width: int) -> n.Values:
