@@ -22,7 +22,7 @@ from rknnlite.log import logger
 
 from .host_memory import HostMemory
 
-__all__ = ["CacheCoherence"]
+__all__ = ["CacheCoherence", "has_sides"]
 
 Array = NDArray[Any]
 
@@ -131,6 +131,11 @@ class CacheCoherence:
             side.from_device(mem)
         if direction != "from_device":
             side.to_device(mem)
+
+
+def has_sides(mem: HostMemory) -> bool:
+    """Whether CPU and NPU may see different bytes of a memory."""
+    return _side_of(mem) is not None
 
 
 def _side_of(mem: HostMemory) -> Optional[_DeviceSide]:

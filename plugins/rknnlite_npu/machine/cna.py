@@ -56,7 +56,7 @@ PAD_VALUE = Field("PAD_VALUE", 0x1184)
 
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x1004: 0xFFFFFFFF,  # S_POINTER: which group of registers is written and run, as the machine follows it anyway
-    0x1010: 0x00FF3FF0,  # KERNEL_GROUP, FEATURE_GRAINS: how much is fetched at a time
+    0x1010: 0xF0FF3FF0,  # which cores fetch together; KERNEL_GROUP, FEATURE_GRAINS: how much is fetched at a time
     0x1040: 0x00003FFF,  # banks of the buffer; whether weights or features are there from the task before
     0x1044: 0x0000FFFF,  # entries of the buffer
     0x1078: 0x800F000F,  # lengths of bursts
