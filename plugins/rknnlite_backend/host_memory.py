@@ -56,6 +56,13 @@ class HostMemory(Memory):
         return self._mapping is None
 
     @property
+    def mapped(self) -> Array:
+        """A view of all that is mapped from ``offset`` on; it may be more than ``size``."""
+        if self._mapping is None:
+            raise closed_memory()
+        return np.frombuffer(self._mapping, np.uint8, offset=self.offset)
+
+    @property
     def ndarray(self) -> Array:
         if self._mapping is None:
             raise closed_memory()

@@ -124,7 +124,7 @@ class ZeroCopyContext(Context):
             self._bindings.give(INTERNAL, mem, need)
 
 
-def lender(label: str, master: Any, dynamic: bool) -> Optional[Model]:
+def lender(label: str, master: Any, dynamic: bool, backend: str = "cpu") -> Optional[Model]:
     """The model of the context whose weights a model without weights shares; None without a context.
 
     Raises:
@@ -134,8 +134,8 @@ def lender(label: str, master: Any, dynamic: bool) -> Optional[Model]:
         return None
     if dynamic:
         raise ParamInvalid(f"{label} has dynamic shapes: such a model cannot share the weights of another")
-    if not isinstance(master, ZeroCopyContext) or master.closed:
-        raise ParamInvalid("master must be an open context of backend cpu")
+    if not isinstance(master, ZeroCopyContext) or master.closed or master.backend_name != backend:
+        raise ParamInvalid(f"master must be an open context of backend {backend}")
     return master.lent
 
 

@@ -28,7 +28,7 @@ class MachineBackend(Backend):
         from .program import read_program
 
         try:
-            read_program(model.model)
+            read_program(model.model, model.model.default_shape)
         except RknnError as error:
             return str(error)
         return None
@@ -38,7 +38,9 @@ class MachineBackend(Backend):
         from .context import NpuContext
         from .machine_transport import MachineTransport
         from .opened_model import OpenedModel
+        from .transport import SharedTransport
 
         check_options(self.name, options.extra)
-        opened = OpenedModel.of(model, options)
-        return NpuContext(self.name, opened, MachineTransport(opened.program.family))
+        opened = OpenedModel.of(self.name, model, options)
+        opened.variant(model.model.default_shape)
+        return NpuContext(self.name, opened, SharedTransport(MachineTransport(model.model.family)))

@@ -15,7 +15,7 @@ from rknnlite.quant import dequantise
 from rknnlite.tensor import DType
 
 from .loaded_program import LoadedProgram
-from .opened_model import OpenedModel
+from .opened_model import OpenedModel, ShapeVariant
 from .tensor_bytes import TensorBytes
 
 __all__ = ["Recorder"]
@@ -27,12 +27,17 @@ class Recorder:
     """Writes the outputs of each node when it has run; ``after`` goes to ``LoadedProgram.run``."""
 
     def __init__(
-        self, opened: OpenedModel, program: LoadedProgram, directory: str | os.PathLike[str], backend: str
+        self,
+        opened: OpenedModel,
+        variant: ShapeVariant,
+        program: LoadedProgram,
+        directory: str | os.PathLike[str],
+        backend: str,
     ) -> None:
-        self._opened, self._program = opened, program
-        self._nodes = {node.index: node for node in opened.graph.nodes}
+        self._batch, self._graph, self._program = opened.model.batch, variant.graph, program
+        self._nodes = {node.index: node for node in variant.graph.nodes}
         self._item = -1
-        self._last = len(opened.program.nodes)
+        self._last = len(variant.program.nodes)
         self._writer = DumpWriter(
             directory, model=opened.label, backend=backend, soc=opened.soc.name, fidelity="machine"
         )
@@ -42,12 +47,12 @@ class Recorder:
         if number <= self._last:  # an item of a batch begins
             self._item += 1
         self._last = number
-        node, graph = self._nodes.get(number), self._opened.graph
+        node, graph = self._nodes.get(number), self._graph
         for index in node.outputs if node is not None else ():
             assert node is not None
             tensor = graph.tensors[index]
             try:
-                form = TensorBytes.of(self._opened.program.tensors[index], tensor.shape, tensor.dtype)
+                form = TensorBytes.of(self._program.program.tensors[index], tensor.shape, tensor.dtype)
             except ModelInvalid:  # whatever lies there has no form that is known
                 continue
             stored = form.unpack(self._program.view(index))
@@ -62,7 +67,7 @@ class Recorder:
                 role="output" if index in graph.outputs else "activation",
                 scale=quant.scale if quant is not None else None,
                 zero_point=quant.zero_point if quant is not None else None,
-                item=self._item if self._opened.model.batch > 1 else None,
+                item=self._item if self._batch > 1 else None,
             )
 
     def close(self) -> Dump:

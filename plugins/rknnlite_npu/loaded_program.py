@@ -32,7 +32,7 @@ _LEAST = 64  # bytes of a buffer
 
 
 class SharedWeights:
-    """The weight buffer of a context and its duplicates: freed, with the transport, by the last that lets it go."""
+    """The weight buffer of a program and its duplicates: freed by the last that lets it go."""
 
     def __init__(self, transport: Transport, program: NpuProgram) -> None:
         self.transport = transport
@@ -52,7 +52,6 @@ class SharedWeights:
             last = not self._users
         if last:
             self.memory.close()
-            self.transport.close()
 
 
 @dataclass(frozen=True)

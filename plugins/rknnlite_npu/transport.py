@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from rknnlite_backend.host_memory import HostMemory
 
 from .task import Task
 
-__all__ = ["DeviceMemory", "MemoryUse", "SubmittedJob", "Transport"]
+__all__ = ["DeviceMemory", "MemoryUse", "SharedTransport", "SubmittedJob", "Transport"]
 
 
 class MemoryUse(enum.Enum):
@@ -91,3 +92,25 @@ class Transport(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Free all; may be called again."""
+
+
+class SharedTransport:
+    """The transport of a context and its duplicates, closed by the last that lets it go."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._users, self._lock = 1, threading.Lock()
+
+    def share(self) -> SharedTransport:
+        """For one more user."""
+        with self._lock:
+            self._users += 1
+        return self
+
+    def release(self) -> None:
+        """One user less."""
+        with self._lock:
+            self._users -= 1
+            last = not self._users
+        if last:
+            self.transport.close()

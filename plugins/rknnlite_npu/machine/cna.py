@@ -10,9 +10,9 @@ import numpy as np
 from . import numbers as n
 from .compressed import COMPRESSION, plain_bytes
 from .memory import Memory
+from .prepared_weights import PreparedWeights, WeightStore
 from .registers import Field, UnitRegisters
 from .surfaces import ATOM, atoms, check_size, numbers
-from .weights import dense_weights, depthwise_weights
 
 __all__ = ["Fetched", "fetch"]
 
@@ -56,7 +56,7 @@ PAD_VALUE = Field("PAD_VALUE", 0x1184)
 
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x1004: 0xFFFFFFFF,  # S_POINTER: which group of registers is written and run, as the machine follows it anyway
-    0x1010: 0x00FF3FF0,  # KERNEL_GROUP, FEATURE_GRAINS: how much is fetched at a time
+    0x1010: 0xF0FF3FF0,  # which cores fetch together; KERNEL_GROUP, FEATURE_GRAINS: how much is fetched at a time
     0x1040: 0x00003FFF,  # banks of the buffer; whether weights or features are there from the task before
     0x1044: 0x0000FFFF,  # entries of the buffer
     0x1078: 0x800F000F,  # lengths of bursts
@@ -74,14 +74,13 @@ class Fetched:
 
     Attributes:
         features: (H, W, C); of a transposed convolution with pad values between.
-        weights: (OC, kh, kw, C), of a depthwise one (kh, kw, C).
+        weights: of at least as many channels.
         pad: value of a position outside; ``before``: such positions above and to the left.
         read: bytes.
     """
 
     features: n.Values
-    weights: n.Values
-    depthwise: bool
+    weights: PreparedWeights
     precision: int
     pad: float
     before: tuple[int, int]
@@ -90,8 +89,8 @@ class Fetched:
     read: int
 
 
-def fetch(r: UnitRegisters, memory: Memory) -> Fetched:
-    """What the registers ask for.
+def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
+    """What the registers ask for; ``store`` keeps weights for the next run.
 
     Raises:
         MachineRefused: a mode that is not understood, or bytes that lie in no buffer.
@@ -108,20 +107,18 @@ def fetch(r: UnitRegisters, memory: Memory) -> Fetched:
         plain = plain_bytes(r, memory, r[WEIGHTS], r[WEIGHT_BYTES])
     else:
         plain = memory.view(r[WEIGHTS], r[WEIGHT_BYTES])
-    taps = max(1, r[KERNEL[0]] * r[KERNEL[1]])
-    lanes = r[KERNEL_BYTES] // (taps * n.SIZES[precision])  # three quarters of a block are stored as a whole one
+    taps = r[KERNEL[0]] * r[KERNEL[1]]
+    if not taps or not r[KERNELS]:
+        r.refuse(KERNELS, "a kernel without a size, or none")
+    lanes = r[KERNEL_BYTES] // (
+        taps * n.SIZES[precision]
+    )  # three quarters of a block are stored as a whole one
     shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
-    kind = features.dtype.type
-    if mode == _DEPTHWISE:
-        weights = depthwise_weights(plain, shape, precision, kind)
-    else:
-        weights = dense_weights(plain, shape, precision, kind)
-    _ = r[OUT_WIDTH], r[OUT_ATOMS], r[KERNEL_BYTES]
-    channels = min(features.shape[-1], weights.shape[-1])
+    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode == _DEPTHWISE)
+    _ = r[OUT_WIDTH], r[OUT_ATOMS]
     fetched = Fetched(
-        features[..., :channels],
-        weights[..., :channels],
-        mode == _DEPTHWISE,
+        features[..., : weights.values.shape[-1]],
+        weights,
         precision,
         pad,
         (r[PAD[0]], r[PAD[1]]),
@@ -185,13 +182,22 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     _ = r[SURFACE_STRIDE]
     view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=size)
     if precision == n.INT8 and not r[CONVERT_BYPASS] and not r[DATA_SIGN]:
-        return view[0].astype(np.float32)  # uint8
+        pixels: n.Values = view[0].astype(np.float32)  # uint8
+        return pixels
     return numbers(view, precision, _kind(precision))
 
 
 def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
     """Bytes as a caller gave them become what the convolution takes, by channel modulo 4."""
-    unused = (*CONVERT_SCALE, *CONVERT_OFFSET, *CONVERT_SHIFT, CONVERTED, CONVERT_TYPE, DATA_SIGN, CONVERT_ROUND)
+    unused = (
+        *CONVERT_SCALE,
+        *CONVERT_OFFSET,
+        *CONVERT_SHIFT,
+        CONVERTED,
+        CONVERT_TYPE,
+        DATA_SIGN,
+        CONVERT_ROUND,
+    )
     settings = [r[field] for field in unused]
     if r.need(CONVERT_BYPASS, 0, 1):
         return features

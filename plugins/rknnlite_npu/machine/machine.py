@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, UNITS, CommandWord, Words, units_of
+from ..command_words import CNA, CORE, DPU, DPU_RDMA, PC, PPU, PPU_RDMA, UNITS, CommandWord, Words
 from ..task import Task
 from .cna import fetch
 from .core import accumulate
@@ -15,6 +15,7 @@ from .dpu import form_of, put_out
 from .lut import Tables
 from .memory import Memory
 from .ppu import pool
+from .prepared_weights import WeightStore
 from .rdma import Operands, PerChannel, fetch_operands
 from .refused import MachineRefused
 from .registers import UnitRegisters
@@ -23,6 +24,7 @@ __all__ = ["Counts", "Machine"]
 
 _STARTED = {CNA: 0x01, CORE: 0x04, DPU: 0x08, DPU_RDMA: 0x10, PPU: 0x20, PPU_RDMA: 0x40}
 _TABLES = (0x4100, 0x4104)
+_NEXT = ((PC, 0x10), (PC, 0x14))  # where the next program begins, how much of it is fetched
 _FAMILIES = {"RKNPU v2": 8}
 """NPU family -> channels of a record of numbers per channel."""
 _NO_NUMBERS = PerChannel(None, None, None)
@@ -52,11 +54,14 @@ class Machine:
             MachineRefused: an NPU whose registers the machine does not know.
         """
         if family not in _FAMILIES:
-            raise MachineRefused("PC", None, "family", 0, why=f"the machine does not know the registers of {family}")
+            raise MachineRefused(
+                "PC", None, "family", 0, why=f"the machine does not know the registers of {family}"
+            )
         self.family = family
         self.counts: list[Counts] = []
         self._group = _FAMILIES[family]
         self._tables = Tables()
+        self._weights = WeightStore()
         self._registers: dict[int, tuple[dict[int, int], dict[int, int]]] = {u: ({}, {}) for u in _STARTED}
         self._turn = dict.fromkeys(_STARTED, 0)
 
@@ -92,7 +97,10 @@ class Machine:
                 uploads.append((register, value))
             elif unit in self._registers:
                 self._registers[unit][self._turn[unit]][register] = value
-            else:
+            elif (
+                unit,
+                register,
+            ) not in _NEXT:  # the order is what the records say; recurrent nodes have such words
                 name = UNITS.get(unit, f"unit {unit:#06x}")
                 raise MachineRefused(name, register, "word", value, number, "a word among those of a task")
         if uploads:
@@ -115,10 +123,12 @@ class Machine:
         computing = names & {CNA, CORE}
         if DPU not in names or len(computing) == 1 or names & {PPU, PPU_RDMA}:
             started = " ".join(UNITS[unit] for unit in units) or "nothing"
-            raise MachineRefused("ENABLE", None, "units", sum(_STARTED[u] for u in names), why=f"{started} alone starts")
+            raise MachineRefused(
+                "ENABLE", None, "units", sum(_STARTED[u] for u in names), why=f"{started} alone starts"
+            )
         sums, macs, read = None, 0, 0
         if computing:
-            fetched = fetch(units[CNA], memory)
+            fetched = fetch(units[CNA], memory, self._weights)
             sums = accumulate(units[CORE], fetched)
             macs, read = sums.macs, fetched.read
         form = form_of(units[DPU])

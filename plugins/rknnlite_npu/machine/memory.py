@@ -31,9 +31,11 @@ class Memory:
         >>> memory.map(0x1000, np.arange(16, dtype=np.uint8))
         >>> memory.view(0x1004, 2).tolist()
         [4, 5]
-        >>> memory.view(0x100F, 2)
-        Traceback (most recent call last):
-        rknnlite_npu.machine.refused.MachineRefused: memory address = 0x100f: 2 bytes lie in no buffer; the nearest is 0x1000 to 0x1010
+        >>> try:
+        ...     memory.view(0x100F, 2)
+        ... except MachineRefused as refused:
+        ...     print(refused)
+        memory address = 0x100f: 2 bytes lie in no buffer; the nearest is 0x1000 to 0x1010
     """
 
     def __init__(self) -> None:
@@ -52,7 +54,9 @@ class Memory:
             return
         end = address + len(content)
         if address < 0 or end > _END:
-            raise InputInvalid(f"a buffer of {len(content)} bytes at {address:#x} leaves the 32 bits of an address")
+            raise InputInvalid(
+                f"a buffer of {len(content)} bytes at {address:#x} leaves the 32 bits of an address"
+            )
         for other in self._places:
             if address < other.end and other.address < end:
                 raise InputInvalid(

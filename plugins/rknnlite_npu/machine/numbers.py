@@ -21,6 +21,7 @@ __all__ = [
     "SIZES",
     "Values",
     "as_float32",
+    "as_fp17",
     "as_half",
     "decoded",
     "encoded",
@@ -69,10 +70,9 @@ def encoded(values: Values, precision: int) -> Values:
         with np.errstate(over="ignore", invalid="ignore"):
             return values.astype(_STORED[precision])
     low, high = limits(precision)
-    with np.errstate(invalid="ignore"):
-        return np.clip(np.nan_to_num(values, nan=0.0, posinf=high, neginf=low), low, high).astype(
-            _STORED[precision]
-        )
+    if values.dtype == np.float32:
+        values = np.rint(np.nan_to_num(values, nan=0.0, posinf=high, neginf=low).astype(np.float64))
+    return np.clip(values, low, high).astype(_STORED[precision])
 
 
 def saturated(values: Values, precision: int) -> Values:
@@ -94,6 +94,12 @@ def shifted(values: Values, shift: int, away: bool = False) -> Values:
 def as_half(bits: int) -> float:
     """The number of 16 bits of fp16."""
     return float(np.array([bits & 0xFFFF], "<u2").view("<f2")[0])
+
+
+def as_fp17(bits: int) -> float:
+    """The number of 17 bits, 6 of them an exponent, in which the PPU has the reciprocals of floats."""
+    exponent, fraction = bits >> 10 & 0x3F, bits & 0x3FF
+    return (1 + fraction / 1024) * 2.0 ** (exponent - 31) if exponent else 0.0
 
 
 def as_float32(bits: int) -> float:

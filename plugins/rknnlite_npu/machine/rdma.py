@@ -53,7 +53,11 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x5068: 0xFFFFFFFF,  # how the fetchers share the bus
 }
 _FULL, _PER_CHANNEL = 1, 0  # ERDMA_DATA_MODE
-_ALONE, _ONE_SOURCE, _ONE_OPERAND = 0, 3, 5  # COMB_USE: both fetchers bring surfaces of the source, or of the operand, in turn
+_ALONE, _ONE_SOURCE, _ONE_OPERAND = (
+    0,
+    3,
+    5,
+)  # COMB_USE: both fetchers bring surfaces of the source, or of the operand, in turn
 _ALL_NUMBERS = 7
 
 
@@ -121,7 +125,8 @@ def _activations(
     on, ew_on = not r[SOURCE_DISABLE], not r[EW_DISABLE]
     if combined != _ALONE and not (on and ew_on):
         r.refuse(COMBINED, "one of the two fetchers is off")
-    _places = [r[f] for f in (SOURCE, LINE_NOTCH, SURFACE_NOTCH, EW_BASE, EW_LINE_NOTCH, EW_SURFACE_NOTCH)]
+    _ = [r[f] for f in (SOURCE, LINE_NOTCH, SURFACE_NOTCH, EW_BASE, EW_LINE_NOTCH, EW_SURFACE_NOTCH)]
+    _ = r[EW_SIZE], r[EW_MODE], r[EW_SURFACE_STRIDE]
     _ = [r[f] for f in (UNPOOL, UNPOOL_METHOD, *UNPOOL_STRIDE, *UNPOOL_KERNEL)]
     parts = 1 + (combined != _ALONE)
     source = _source(r, memory, parts, precision) if on else None
@@ -145,6 +150,8 @@ def _in_turn(even: n.Values, odd: n.Values, lanes: int, channels: int) -> n.Valu
 def _source(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Values:
     """(H, W, C): every surface, or every second one."""
     precision = r.need(IN_PRECISION, *n.SIZES)
+    if precision == n.INT16 and r[WIDENED] and n.is_float(flowing):
+        precision = n.FP16  # 16 bits that become fp32
     shape = _shape(r, precision, parts)
     row = (shape[2] + r[LINE_NOTCH]) * ATOM
     surface = (shape[1] - 1) * row + (shape[2] + r[SURFACE_NOTCH]) * ATOM
@@ -211,7 +218,11 @@ def _per_channel(
     count = -(-channels // group)
     records = memory.view(address, count * group * sum(widths)).reshape(count, group * sum(widths))
     floats = n.is_float(precision)
-    kinds = (n.FP32, n.INT16, n.BF16 if precision == n.BF16 else n.FP16) if floats else (n.INT32, n.INT16, n.INT16)
+    kinds = (
+        (n.FP32, n.INT16, n.BF16 if precision == n.BF16 else n.FP16)
+        if floats
+        else (n.INT32, n.INT16, n.INT16)
+    )
     found: list[Optional[n.Values]] = []
     at = 0
     for width, kind in zip(widths, kinds):

@@ -21,7 +21,13 @@ class MachineRefused(ModelUnsupported):
     """
 
     def __init__(
-        self, unit: str, register: Optional[int], field: str, value: int, task: Optional[int] = None, why: str = ""
+        self,
+        unit: str,
+        register: Optional[int],
+        field: str,
+        value: int,
+        task: Optional[int] = None,
+        why: str = "",
     ) -> None:
         self.unit, self.register, self.field, self.value, self.task = unit, register, field, value, task
         self.why = why

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from ..command_words import UNITS
 from .refused import MachineRefused
@@ -13,24 +13,15 @@ __all__ = ["Field", "UnitRegisters"]
 _WORD = 0xFFFFFFFF
 
 
-class Field(NamedTuple):
-    """Bits ``high`` to ``low`` of a register, by the name that the chip's manual gives them."""
+class Field:
+    """Bits ``high`` to ``low`` of a register, by the name that the chip's manual gives them; ``mask`` are its bits there."""
 
-    name: str
-    register: int
-    high: int = 31
-    low: int = 0
-    signed: bool = False
+    __slots__ = ("high", "low", "mask", "name", "register", "sign")
 
-    @property
-    def mask(self) -> int:
-        """Its bits in the register."""
-        return (1 << self.high + 1) - (1 << self.low)
-
-    def of(self, value: int) -> int:
-        """The field of a register's value."""
-        bits = (value & self.mask) >> self.low
-        return bits - (1 << self.high - self.low + 1) if self.signed and value >> self.high & 1 else bits
+    def __init__(self, name: str, register: int, high: int = 31, low: int = 0, signed: bool = False) -> None:
+        self.name, self.register, self.high, self.low = name, register, high, low
+        self.mask = (1 << high + 1) - (1 << low)
+        self.sign = 1 << high - low if signed else 0
 
 
 class UnitRegisters:
@@ -41,9 +32,11 @@ class UnitRegisters:
         >>> registers = UnitRegisters(0x0201, {0x1020: 12 << 16 | 5}, task=0)
         >>> registers[width]
         12
-        >>> registers.finish({})
-        Traceback (most recent call last):
-        rknnlite_npu.machine.refused.MachineRefused: task 0: CNA 0x1020 bits 0x5 = 0xc0005: the machine does not know what they do
+        >>> try:
+        ...     registers.finish({})
+        ... except MachineRefused as refused:
+        ...     print(refused)
+        task 0: CNA 0x1020 bits 0x5 = 0xc0005: the machine does not know what they do
     """
 
     def __init__(self, unit: int, values: Mapping[int, int], task: int) -> None:
@@ -53,8 +46,14 @@ class UnitRegisters:
         self._seen: dict[int, int] = {}
 
     def __getitem__(self, field: Field) -> int:
+        register = field.register
+        self._seen[register] = self._seen.get(register, 0) | field.mask
+        bits = (self._values.get(register, 0) & field.mask) >> field.low
+        return bits - (field.sign << 1) if bits & field.sign else bits
+
+    def look(self, field: Field) -> None:
+        """Take note of a field that is understood, whatever it holds."""
         self._seen[field.register] = self._seen.get(field.register, 0) | field.mask
-        return field.of(self._values.get(field.register, 0))
 
     def refuse(self, field: Field, why: str = "") -> NoReturn:
         """Raise MachineRefused for what ``field`` holds."""
@@ -77,5 +76,10 @@ class UnitRegisters:
             rest = value & ~self._seen.get(register, 0) & ~without_effect.get(register, 0) & _WORD
             if rest:
                 raise MachineRefused(
-                    self.unit, register, f"bits {rest:#x}", value, self.task, "the machine does not know what they do"
+                    self.unit,
+                    register,
+                    f"bits {rest:#x}",
+                    value,
+                    self.task,
+                    "the machine does not know what they do",
                 )

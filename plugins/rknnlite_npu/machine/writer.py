@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from . import numbers as n
 from .memory import Memory
 from .registers import Field, UnitRegisters
-from .surfaces import ATOM, atoms, check_size
+from .surfaces import ATOM, atoms
 
-__all__ = ["write", "write_row"]
+__all__ = ["write"]
 
 COMBINED = Field("COMB_USE", 0x400C, 31, 31)
 TRANSPOSED = Field("TP_EN", 0x400C, 30, 30)
@@ -39,55 +40,87 @@ WRITTEN_WIDTH = Field("WIDTH_WDMA", 0x405C, 12, 0)
 SURFACE_ADD = Field("SURF_ADD", 0x40C0, 31, 4)
 _WORD = 2  # bytes of what is transposed
 _LANES = ATOM // _WORD
+_KEPT = {2: 1, 3: 2}  # RGP_TYPE -> bytes of an atom
 
 
 def write(
-    r: UnitRegisters, memory: Memory, values: n.Values, repeated: int, without_effect: Mapping[int, int]
+    r: UnitRegisters,
+    memory: Memory,
+    values: n.Values,
+    precision: int,
+    repeated: int,
+    without_effect: Mapping[int, int],
 ) -> int:
-    """Write (H, W, C); returns the bytes written. ``repeated``: surfaces that unpooling makes of one.
+    """Write (H, W, C); returns the bytes written.
+
+    Args:
+        precision: of the elements that are written.
+        repeated: surfaces that unpooling makes of one.
+        without_effect: bits of registers that change no result.
 
     Raises:
         MachineRefused: a way that is not understood, or a place in no buffer.
     """
-    precision = _precision(r)
+    _look(r)
     stored = n.encoded(values, precision)
     if r[TRANSPOSED] and r[TRANSPOSED_ORIGIN]:
         r.refuse(TRANSPOSED, "together with TP_ORG_EN")
-    r.need(NONALIGN, 0)
+    packed = r.need(NONALIGN, 1) if r[REGROUPED] else r[NONALIGN]
     r.finish(without_effect)
+    if r[REGROUPED]:
+        return _first_bytes(r, memory, stored)
+    if packed:
+        return _packed(r, memory, stored)
     if r[TRANSPOSED]:
         return _exchanged(r, memory, stored)
     if r[TRANSPOSED_ORIGIN]:
-        return _blocks_of_positions(r, memory, stored)
+        return _transposed(r, memory, stored)
     lanes = ATOM // stored.itemsize
     if r[WRITTEN_CHANNEL] >= -(-stored.shape[2] // lanes) * lanes:
         return _spread(r, memory, stored)
     return _surfaces(r, memory, stored, repeated)
 
 
-def write_row(r: UnitRegisters, memory: Memory, values: n.Values, without_effect: Mapping[int, int]) -> int:
-    """Write one row (1, W, 1) of numbers without gaps, as pixels of one channel; returns the bytes written."""
-    precision = _precision(r)
-    stored = n.encoded(values, precision)
-    r.need(NONALIGN, 1)
-    if stored.shape[0] != 1 or r[WRITTEN_WIDTH] + 1 != stored.shape[1] or r[WRITTEN_HEIGHT]:
-        r.refuse(HEIGHT, f"{stored.shape[0]} rows of {stored.shape[1]} positions go into one row")
-    _ = r[TRANSPOSED], r[TRANSPOSED_ORIGIN]
-    r.finish(without_effect)
-    view = memory.view(r[ADDRESS], stored.nbytes)
-    view[...] = np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
-    return view.size
+def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Write (H, W, C) without gaps: all numbers of a position, position by position."""
+    height, width, _ = stored.shape
+    if (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
+        r.refuse(WRITTEN_HEIGHT, f"{height} x {width} positions are to be written")
+    packed = np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
+    if -(-packed.size // ATOM) != r[SURFACE_LENGTH]:
+        r.refuse(SURFACE_LENGTH, f"{packed.size} bytes are to be written")
+    memory.view(r[ADDRESS], packed.size)[...] = packed
+    return packed.size
 
 
-def _precision(r: UnitRegisters) -> int:
-    """OUT_PRECISION; refuses what is not understood of all ways to write."""
-    r.need(REGROUPED, 0)
+def _look(r: UnitRegisters) -> None:
+    """Look at the fields of all ways to write; refuse what none of them understands."""
+    _ = r[REGROUPED]
     r.need(REGROUP_COUNT, 0)
     r.need(MULTIPLE_SURFACES, 0)
-    used = (COMBINED, *SIZE_E, SURFACE_ADD, SURFACE_LENGTH, GROUPS, OF_16_BITS, NOTCH, SECOND_NOTCH, WRITTEN_HEIGHT)
-    more = (WRITTEN_WIDTH, WRITTEN_CHANNEL, ORIGINAL_CHANNEL, ADDRESS, SURFACE_STRIDE, FILL, TRANSPOSED, TRANSPOSED_ORIGIN)
+    used = (
+        COMBINED,
+        *SIZE_E,
+        SURFACE_ADD,
+        SURFACE_LENGTH,
+        GROUPS,
+        OF_16_BITS,
+        NOTCH,
+        SECOND_NOTCH,
+        WRITTEN_HEIGHT,
+    )
+    more = (
+        WRITTEN_WIDTH,
+        WRITTEN_CHANNEL,
+        ORIGINAL_CHANNEL,
+        ADDRESS,
+        SURFACE_STRIDE,
+        FILL,
+        TRANSPOSED,
+        TRANSPOSED_ORIGIN,
+    )
     _ = [r[field] for field in (*used, *more)]
-    return r.need(OUT_PRECISION, *n.SIZES)
+    r.need(OUT_PRECISION, *n.SIZES)
 
 
 def _atoms_of(r: UnitRegisters, stored: n.Values, channels: int) -> n.Values:
@@ -100,10 +133,11 @@ def _atoms_of(r: UnitRegisters, stored: n.Values, channels: int) -> n.Values:
     return out.view(np.uint8).reshape(height, width, surfaces, ATOM)
 
 
-def _fill(r: UnitRegisters, kind: np.dtype) -> n.Values:
-    """OFFSET_PEND as a number of the output."""
+def _fill(r: UnitRegisters, kind: np.dtype[Any]) -> n.Values:
+    """OFFSET_PEND as a number of the output, (1,)."""
     bits = np.array([r[FILL]], "<u4").view(np.uint8)
-    return bits[: kind.itemsize].view(kind)[0]
+    number: n.Values = bits[: kind.itemsize].view(kind)
+    return number
 
 
 def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int) -> int:
@@ -111,12 +145,26 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
     channels = (min(r[WRITTEN_CHANNEL], r[ORIGINAL_CHANNEL]) + 1) * repeated
     rows, columns = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
     if rows * columns != stored.shape[0] * stored.shape[1]:
-        r.refuse(WRITTEN_HEIGHT, f"{rows} x {columns} are to be written of {stored.shape[0]} x {stored.shape[1]}")
+        r.refuse(
+            WRITTEN_HEIGHT, f"{rows} x {columns} are to be written of {stored.shape[0]} x {stored.shape[1]}"
+        )
     cells = _atoms_of(r, stored, channels)
     surfaces = cells.shape[2]
     row = (columns + r[NOTCH]) * ATOM
     view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), r[SURFACE_STRIDE] * ATOM, row)
     view[...] = cells.reshape(rows, columns, surfaces, ATOM).transpose(2, 0, 1, 3)
+    return view.size
+
+
+def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """The first byte, or the first two, of every atom without gaps between: a cube of one channel as plain rows."""
+    kept = r.need(REGROUPED, *_KEPT)
+    height, width, channels = stored.shape
+    if channels * stored.itemsize != ATOM or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
+        r.refuse(REGROUPED, "positions of one atom are expected")
+    first = np.ascontiguousarray(stored).view(np.uint8)[..., : _KEPT[kept]]
+    view = memory.view(r[ADDRESS], first.size)
+    view[...] = first.reshape(-1)
     return view.size
 
 
@@ -134,35 +182,28 @@ def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     return cells.size
 
 
-def _blocks_of_positions(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
-    """Every atom of a run of positions becomes a block: channel by channel, the positions of the run.
+def _transposed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Atoms come surface by surface; a run of them becomes a block: lane by lane, the numbers of the run.
 
-    Of 8 numbers of 16 bits: 8 positions make an atom; the atoms of a channel lie in rows and columns. Of 16 bytes, which come as 8
-    numbers of 16 bits: 16 positions make an atom, channels 8 and up are the second row.
+    Of 8 numbers of 16 bits: 8 atoms give one, those of a lane lie in rows and columns. Of 16 bytes, which come as 8 numbers of
+    16 bits: 16 atoms give one, lanes 8 and up are the second row.
     """
     height, width, channels = stored.shape
     if stored.itemsize != _WORD or channels % _LANES:
         r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers are transposed")
-    positions, groups = height * width, channels // _LANES
     words = r[OF_16_BITS]
-    run = _LANES if words else ATOM
     rows, columns, count = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1, r[GROUPS] + 1
-    flat = np.ascontiguousarray(stored).reshape(positions, groups, _LANES)
-    runs = positions // run
-    if words:
-        legal = positions % run == 0 and rows * columns == runs and count == groups
-        # group, lane, row and column of the atom, position
-        block = flat.reshape(rows, columns, run, groups, _LANES).transpose(3, 4, 0, 1, 2)
-        cells = np.ascontiguousarray(block).view(np.uint8) if legal else None
-    else:
-        legal = positions % run == 0 and (rows, columns) == (2, 1) and count == groups * runs
-        if legal:
-            lanes = flat.view(np.uint8).reshape(runs, run, groups, 2, _LANES)
-            block = lanes.transpose(2, 0, 4, 3, 1).reshape(count, _LANES, 2, 1, run)
-            cells = np.ascontiguousarray(block)
-    if not legal:
+    run = _LANES * rows * columns if words else ATOM
+    surfaces = stored.reshape(height * width, channels // _LANES, _LANES).transpose(1, 0, 2)
+    stream = np.ascontiguousarray(surfaces).reshape(-1, _LANES)
+    if len(stream) != count * run or not (words or (rows, columns) == (2, 1)):
         r.refuse(GROUPS, f"{height} x {width} positions of {channels} channels do not make such blocks")
-    return _put(r, memory, cells)
+    if words:
+        cells = stream.reshape(count, rows, columns, _LANES, _LANES).transpose(0, 4, 1, 2, 3)
+    else:
+        lanes = stream.view(np.uint8).reshape(count, ATOM, 2, _LANES)
+        cells = lanes.transpose(0, 3, 2, 1)[:, :, :, None]
+    return _put(r, memory, np.ascontiguousarray(cells).view(np.uint8))
 
 
 def _exchanged(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
@@ -172,7 +213,10 @@ def _exchanged(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
         r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers change places")
     groups, rows, columns = channels // _LANES, r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
     if (rows, columns) != (groups, height) or r[GROUPS] or any(r[field] + 1 != width for field in SIZE_E):
-        r.refuse(WRITTEN_WIDTH, f"{height} rows of {width} positions of {channels} channels do not change places so")
+        r.refuse(
+            WRITTEN_WIDTH,
+            f"{height} rows of {width} positions of {channels} channels do not change places so",
+        )
     cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height, width, groups, ATOM)
     return _put(r, memory, cells.transpose(1, 2, 0, 3)[None])
 
