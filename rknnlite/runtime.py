@@ -55,8 +55,9 @@ def open_model(
         timeout_ms: longest run on a coprocessor, 0: no limit.
         threads: how many threads the CPU reference may use; None: as many as there are cores.
         extra: options of the backend. ``collect_perf=True`` times every run, for ``perf_table``. CPU reference:
-            ``fidelity="float"`` computes the dequantised network in float, ``"npu"`` (default) as the NPU does,
-            ``"table"`` also its activations by table;
+            ``fidelity="float"`` computes the dequantised network in float, ``"simulator"`` (default) as the vendor's does,
+            ``"table"`` also its activations by table, ``"silicon"`` in the integers that chips compute with;
+            ``inputs="board"`` converts uint8 pixels as the runtime has the NPU do it;
             ``engine_precise=False`` lets engines differ from numpy in last steps, to be faster;
             ``attributes={node or type: {name: value}}``, those that a mini or old container does not store, and
             ``alpha`` of functions in int16 and bfloat16 layers;

@@ -1,1 +1,9 @@
-"""What backends share: the order of calls, rules of memory and of matrix products, the vendor's libraries and their structures."""
+"""What backends share.
+
+* Who runs what: ``running`` (the order of calls, said once), ``begun_frames`` with ``in_flight`` (frames that a context has
+  begun), ``perf`` (figures).
+* Zero-copy: ``zero_copy`` (the rules), ``zero_copy_context`` with ``bindings``, ``host_memory`` (memfds) and
+  ``cache_coherence`` for contexts that compute in this process.
+* Products: ``matmul``, ``matrices``.
+* The vendor's libraries: ``library``, ``versions``, ``rknn_calls``, and their structures in ``abi``.
+"""

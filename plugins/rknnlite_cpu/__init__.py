@@ -1,14 +1,13 @@
 """CPU reference backend: executes graphs of genuine model files with the NPU's numbers.
 
 * The contract: ``backend`` plays the SoC; ``context`` with ``running_context`` (begins, computes and awaits frames),
-  ``in_flight``, ``input_conversion``, ``run_outputs`` and ``bindings`` (memory of the caller); ``opened_model`` and
-  ``shape_variant`` say what is fixed for a model and for one of its shapes.
-* Zero-copy as on a board: ``zerocopy``, ``memory`` (memfds), ``cache_coherence``.
+  ``input_conversion`` and ``run_outputs``; ``opened_model`` and ``shape_variant`` say what is fixed for a model and for one
+  of its shapes. Zero-copy as on a board is ``rknnlite_backend.zero_copy_context``.
 * Computing: ``plan`` (a graph prepared to run), ``registry`` (operators by node type), ``values`` (how values
   live), ``ops`` (one family of operators per file), ``kernels`` (numbers alone), ``engines`` (what runs parts of a plan
-  faster), ``fidelity`` (the same graph in float), ``custom_ops`` and ``postprocess`` (operators between two nodes, plugins
-  behind the last).
-* Looking on: ``observers``, ``perf``.
+  faster), ``fidelity`` (the same graph in float), ``silicon`` (in the integers that chips compute with), ``custom_ops`` and
+  ``postprocess`` (operators between two nodes, plugins behind the last).
+* Looking on: ``observers``, ``perf``. For other backends: ``single_nodes``.
 * Without a graph: ``matmul`` (products), ``llm`` (transformers).
 """
 
@@ -36,7 +35,9 @@ def rknnlite_register_backends(register: Callable[[Backend], None]) -> None:
 
 @hookimpl
 def rknnlite_register_inspectors(register: Callable[[Inspector], None]) -> None:
-    """Offer which engine computes a model."""
+    """Offer which engine computes a model, and how far the chip's arithmetic is known."""
     from .engines.inspection import EngineInspector
+    from .silicon.inspection import SiliconInspector
 
     register(EngineInspector())
+    register(SiliconInspector())

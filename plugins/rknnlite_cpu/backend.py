@@ -5,7 +5,10 @@ What computes is imported when something is opened: choosing a backend loads no 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
+
+from rknnlite_graph.node_runners import NodeRunner, RunsNodes
 
 from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
@@ -15,6 +18,9 @@ from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
 from rknnlite.spi.types import Options, check_options
 
 if TYPE_CHECKING:
+    from rknnlite_graph.graph import Graph
+
+    from rknnlite.spi import CustomOp
     from rknnlite.spi.llm import LlmContext, LlmOptions
     from rknnlite.spi.matmul import MatmulContext, MatmulSpec
 
@@ -23,7 +29,7 @@ __all__ = ["CpuBackend"]
 _KEYS = ("user_key", "decrypt_key", "decrypt_key_path")
 
 
-class CpuBackend(Backend):
+class CpuBackend(Backend, RunsNodes):
     """Executes graphs with numpy (and OpenCV where it is installed)."""
 
     name = "cpu"
@@ -55,6 +61,19 @@ class CpuBackend(Backend):
 
         self._check(model, options)
         return CpuContext(OpenedModel.of(model, play(model, options.soc), options))
+
+    def node_runner(
+        self,
+        graph: Graph,
+        nodes: Collection[int],
+        label: str,
+        ops: Mapping[str, CustomOp],
+        declared: Collection[str],
+    ) -> NodeRunner:
+        """The numpy kernels of single nodes."""
+        from .single_nodes import SingleNodes
+
+        return SingleNodes.prepare(graph, nodes, label, ops, declared)
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:
         """Exact on integers; plays the SoC that the call names, else this board's, else an RK3588."""

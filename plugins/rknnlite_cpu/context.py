@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rknnlite_backend.bindings import Bindings
 from rknnlite_backend.running import both_paths, check_dup, in_order, no_data
 
 from rknnlite._version import __version__
@@ -18,7 +19,6 @@ from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
 from rknnlite.tensor import TensorAttr
 
-from .bindings import Bindings
 from .kernels.buffers import trim
 from .observers import Feeder
 from .opened_model import ContextSettings, OpenedModel

@@ -1,4 +1,4 @@
-"""Exactness modes: the network as the NPU computes it, with its tables or without, or the same network in float.
+"""Exactness modes: the network as the vendor's simulator computes it, as a chip does, or the same network in float.
 
 ``table_graph`` sends activations through the tables of the file.
 
@@ -28,31 +28,48 @@ __all__ = ["Fidelity", "FloatFeed", "graph_for"]
 class Fidelity(enum.Enum):
     """What the numbers follow.
 
-    NPU: integers, multipliers and roundings of the NPU, activations computed as the vendor's simulator does.
+    SIMULATOR: the vendor's simulator, which computes with the integers of the file but rounds once where the NPU rounds twice,
+    and evaluates functions where the NPU has tables.
     TABLE: the same with activations from the tables that the file uploads, straight lines between their points.
+    SILICON: the integers of the registers, rounded as people measured it on chips.
     FLOAT: real numbers.
     """
 
-    NPU = "npu"
+    SIMULATOR = "simulator"
     TABLE = "table"
+    SILICON = "silicon"
     FLOAT = "float"
 
     @classmethod
     def of(cls, given: Any) -> Fidelity:
         """The mode of that name; raises ParamInvalid."""
         try:
-            return cls(given)
-        except ValueError:
-            raise ParamInvalid(f"fidelity must be 'npu', 'table' or 'float', not {given!r}") from None
+            return cls(_FORMER.get(given, given))
+        except (ValueError, TypeError):
+            raise ParamInvalid(
+                f"fidelity must be 'simulator' (or 'npu', its former name), 'table', 'silicon' or 'float', not {given!r}"
+            ) from None
+
+
+_FORMER = {"npu": "simulator"}
+"""Names that modes once had, which are still taken."""
 
 
 def graph_for(fidelity: Fidelity, graph: Graph) -> Graph:
-    """The graph that a mode computes; NPU: ``graph`` itself. Raises ModelUnsupported where a board computes something else."""
+    """The graph that a mode computes; SIMULATOR: ``graph`` itself.
+
+    Raises:
+        ModelUnsupported: a board computes something else, or the file has no registers to compute with.
+    """
     if fidelity is Fidelity.FLOAT:
         from rknnlite_graph.float_graph import float_graph
 
         return float_graph(graph)
     graph.check_commands()
+    if fidelity is Fidelity.SILICON:
+        from .silicon.rules import silicon_graph
+
+        return silicon_graph(graph)
     return table_graph(graph) if fidelity is Fidelity.TABLE else graph
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from rknnlite_graph.graph import Tensor
+from rknnlite_graph.pixel_factors import MOST_CHANNELS, channel_factors
 
 from rknnlite.errors import InputInvalid, ModelInvalid
 from rknnlite.formats import IoTensor
@@ -16,18 +17,20 @@ from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .values import Array, encode
 
-__all__ = ["InputConversion"]
+__all__ = ["InputConversion", "on_npu"]
 
 
 class InputConversion:
     """Prepared once per input; real = (pixel - mean[c]) / std[c], then as the tensor stores it.
 
     For uint8 data on a quantised tensor each channel has only 256 possible values: a table per channel.
-    ``native`` is what the context reports: elements that pass through lie so.
+    ``native`` is what the context reports: elements that pass through lie so. ``on_board``: pixels are converted in the
+    integers that the runtime has the NPU use.
     """
 
-    def __init__(self, io: IoTensor, tensor: Tensor, native: TensorAttr) -> None:
+    def __init__(self, io: IoTensor, tensor: Tensor, native: TensorAttr, on_board: bool = False) -> None:
         self._io, self._tensor, self._native = io, tensor, native
+        self._on_board = on_board and on_npu(io, tensor)
         self._batch = max(1, native.dims[0] // max(1, io.shape[0]))
         channels = io.shape[1] if len(io.shape) == 4 else 0
         self._mean = _per_channel(io.mean, channels, 0.0)
@@ -80,8 +83,10 @@ class InputConversion:
     def _look_up(self, data: Array) -> Array:
         if self._table is None:
             pixels = np.arange(256, dtype=np.float32)
-            real = (pixels - self._mean[:, None]) / self._std[:, None]
-            self._table = self._stored(real)
+            if self._on_board:
+                self._table = _npu_values(self._io, self._tensor)
+            else:
+                self._table = self._stored((pixels - self._mean[:, None]) / self._std[:, None])
         out = np.empty(data.shape, np.float32)
         for channel, row in enumerate(self._table):
             np.take(row, data[:, channel], out=out[:, channel], mode="clip")
@@ -138,6 +143,27 @@ class InputConversion:
         if self._tensor.dtype.is_float:
             return np.ascontiguousarray(stored, np.float32)
         return np.ascontiguousarray(stored)
+
+
+def on_npu(io: IoTensor, tensor: Tensor) -> bool:
+    """Whether the runtime has the NPU convert uint8 pixels for an input, given them in the order of its channels."""
+    return (
+        len(io.shape) == 4
+        and 1 <= io.shape[1] <= MOST_CHANNELS
+        and tensor.dtype is DType.INT8
+        and tensor.quant is not None
+    )
+
+
+def _npu_values(io: IoTensor, tensor: Tensor) -> Array:
+    """[channels, 256]: centred values of all pixels. Raises ModelInvalid for factors that registers do not hold."""
+    assert tensor.quant is not None
+    pixels = np.arange(256, dtype=np.float64)
+    rows = [
+        np.rint(pixels * factor.scale * 2.0**-factor.shift) + factor.offset
+        for factor in channel_factors(io, io.shape[1])[: io.shape[1]]
+    ]
+    return (np.clip(rows, -128, 127) - tensor.quant.zero_point).astype(np.float32)
 
 
 def _per_channel(numbers: tuple[float, ...], channels: int, default: float) -> Array:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
+from rknnlite_backend.host_memory import HostMemory
 from rknnlite_backend.matmul import check_fits, check_limits, facts_of, tensors_of
 
 from rknnlite import socs
@@ -30,7 +31,6 @@ from rknnlite.tensor import DType
 from .kernels.gemm import cast, in_blocks, row_sums
 from .kernels.parallel import matmul
 from .kernels.threads import cores, limited
-from .memory import CpuMemory, allocate, from_fd
 from .values import Array
 
 __all__ = ["CpuMatmul"]
@@ -76,7 +76,7 @@ class CpuMatmul(MatmulContext):
         self._tensors = tensors_of(spec, soc, self.shape)
         self._quant = {name: _Quant() for name in "ABC"}
         self._quant_of_b = self._quant["B"]  # as it was given, for whichever shape
-        self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
+        self._memories: weakref.WeakSet[HostMemory] = weakref.WeakSet()
         self._values: dict[str, Array] = {}
         self._stored: dict[str, Array] = {}
 
@@ -125,15 +125,15 @@ class CpuMatmul(MatmulContext):
 
     # -- memory -------------------------------------------------------------------------------------------
 
-    def create_mem(self, size: int) -> CpuMemory:
+    def create_mem(self, size: int) -> HostMemory:
         with self.exclusive():
-            return self._own(allocate(size, 0))
+            return self._own(HostMemory.allocate(size, 0))
 
-    def import_mem(self, handle: int, size: int, offset: int = 0) -> CpuMemory:
+    def import_mem(self, handle: int, size: int, offset: int = 0) -> HostMemory:
         with self.exclusive():
-            return self._own(from_fd(handle, size, offset))
+            return self._own(HostMemory.from_fd(handle, size, offset))
 
-    def _own(self, mem: CpuMemory) -> CpuMemory:
+    def _own(self, mem: HostMemory) -> HostMemory:
         self._memories.add(mem)
         return mem
 
@@ -141,8 +141,8 @@ class CpuMatmul(MatmulContext):
         with self.exclusive():
             if tensor not in self._tensors:
                 raise ParamInvalid(f"{tensor} is none of the tensors of this matmul: {self._tensors}")
-            check_fits(tensor, mem, isinstance(mem, CpuMemory) and mem in self._memories)
-            assert isinstance(mem, CpuMemory)
+            check_fits(tensor, mem, isinstance(mem, HostMemory) and mem in self._memories)
+            assert isinstance(mem, HostMemory)
             if mem.offset % max(1, tensor.dtype.bits // 8):
                 raise ParamInvalid(
                     f"{tensor.name}: the memory begins at offset {mem.offset}, no multiple of its elements"

@@ -7,8 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
+from rknnlite_backend.zero_copy_context import lender
+
 from rknnlite import config
-from rknnlite.errors import ContextInvalid
+from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.formats import NO_ATTRIBUTES, Attributes, Model, ModelFile
 from rknnlite.log import level
 from rknnlite.socs import Soc
@@ -16,12 +18,10 @@ from rknnlite.spi import OpenOptions, PostProcess
 
 from .fidelity import Fidelity
 from .kernels.threads import cores
-from .zerocopy import lender
 
 if TYPE_CHECKING:
+    from rknnlite_backend.cache_coherence import CacheCoherence
     from rknnlite_insight.dumps import DumpWriter, SideDump
-
-    from .cache_coherence import CacheCoherence
 
 __all__ = ["ContextSettings", "OpenedModel"]
 
@@ -47,6 +47,8 @@ class OpenedModel:
     """Every run writes its tensors."""
     engine_name: Optional[str] = None
     """Of the engine that computes as long as nobody looks on; None: the fastest."""
+    pixels_on_board: bool = False
+    """Whether uint8 pixels are converted as the runtime has the NPU do it."""
     engine_precise: bool = True
     """Whether its integers of 8 bits are to be the numpy kernels' to the byte."""
 
@@ -64,11 +66,12 @@ class OpenedModel:
             model=model,
             soc=soc,
             options=options,
-            fidelity=Fidelity.of(options.extra.get("fidelity", Fidelity.NPU)),
+            fidelity=Fidelity.of(options.extra.get("fidelity", Fidelity.SIMULATOR)),
             attributes=options.extra.get("attributes") or NO_ATTRIBUTES,
             logs=logs,
             times=logs or bool(options.extra.get("collect_perf")),
             dumps=asked >= _LOG_TENSORS,
+            pixels_on_board=_pixels_on_board(options.extra.get("inputs")),
             engine_name=_engine_name(options.extra.get("engine")),
             engine_precise=_engine_precise(options.extra.get("engine_precise")),
         )
@@ -136,7 +139,7 @@ class OpenedModel:
 
     def coherence(self) -> CacheCoherence:
         """Caches that flush by themselves, unless the options leave that to the program."""
-        from .cache_coherence import CacheCoherence
+        from rknnlite_backend.cache_coherence import CacheCoherence
 
         return CacheCoherence(*(self.options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
 
@@ -151,6 +154,12 @@ def _engine_name(given: object) -> Optional[str]:
     if name is not None:
         chosen(name)
     return name
+
+
+def _pixels_on_board(given: object) -> bool:
+    if given not in (None, "exact", "board"):
+        raise ParamInvalid(f"inputs must be 'exact' or 'board', not {given!r}")
+    return given == "board"
 
 
 def _engine_precise(given: object) -> bool:

@@ -189,7 +189,7 @@ class ExecutionPlan:
                 return custom.kernel
             except UseBuiltin:
                 pass  # the operator leaves this node to the reference
-        builder = builder_of(node.op)
+        builder = _builder(node)
         if builder is not None:
             _check_shapes(view, self._model_name)
             prepare = partial(_prepared, builder, view.graph, node, self._model_name)
@@ -331,6 +331,15 @@ def _judging(kernel: Kernel) -> Kernel:
         return results
 
     return once
+
+
+def _builder(node: Node) -> Builder | None:
+    """That of its type, or of its registers where they are asked for."""
+    if node.stage is not None and node.stage.in_registers and node.conv is None:
+        from .silicon.operands import chip_builder  # few ask for a chip's arithmetic
+
+        return chip_builder
+    return builder_of(node.op)
 
 
 def _nothing() -> None:

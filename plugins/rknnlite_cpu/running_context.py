@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
 import numpy as np
-from rknnlite_backend.running import check_timeout, check_under_way, not_prepared, not_run, partly_bound
+from rknnlite_backend.begun_frames import BegunFrames
+from rknnlite_backend.running import not_prepared, not_run, partly_bound
 
 from rknnlite.log import logger
 from rknnlite.spi import Input, PostProcess
@@ -19,14 +20,12 @@ from .kernels.threads import limited
 from .plan import ExecutionPlan, Watch
 from .run_outputs import RunOutputs
 from .values import Array
-from .zerocopy import ZeroCopyContext
 
 if TYPE_CHECKING:
+    from rknnlite_backend.bindings import BoundFrame
     from rknnlite_backend.perf import PerfTable
     from rknnlite_insight.dumps import TensorSink
 
-    from .bindings import BoundFrame
-    from .in_flight import InFlight
     from .observers import Stopwatch
     from .opened_model import ContextSettings, OpenedModel
     from .shape_variant import IoAttrs, PreparedShapes, ShapeVariant
@@ -102,8 +101,8 @@ class RecentRuns:
         self.seconds, self.table = seconds, None
 
 
-class RunningContext(ZeroCopyContext):
-    """Begins frames, computes them and waits for them. The parts belong to the subclass."""
+class RunningContext(BegunFrames[FrameBegun]):
+    """Begins frames and computes them. The parts belong to the subclass."""
 
     _opened: OpenedModel
     _settings: ContextSettings
@@ -111,55 +110,22 @@ class RunningContext(ZeroCopyContext):
     _attrs: IoAttrs
     _post: PostProcess | None
     _runs: RecentRuns
-    _flight: InFlight | None = None
-    """Frames that ``start`` has begun; most contexts never do."""
 
     @property
-    def _is_coprocessor(self) -> bool:
+    def _one_at_a_time(self) -> bool:
         return self.soc.generation == "rknpu3"
+
+    @property
+    def _newest(self) -> int | None:
+        return self._runs.newest
 
     def _fed(self, inputs: Sequence[Input]) -> list[list[Array]]:
         return [feed.values(item) for feed, item in zip(self._shapes.current.feeds, inputs)]
 
-    def run(self) -> None:
-        with self.step():
-            self._settle()
-            self._make(self._begin())
-
-    def start(self, timeout_ms: int = 0) -> int:
-        """See ``Context.start``; bound memory is read here, and written when the frame ends."""
-        with self.step():
-            check_timeout(timeout_ms)
-            if self._flight is None:
-                from .in_flight import InFlight
-
-                self._flight = InFlight()
-            if self._is_coprocessor:
-                self._settle()
-            frame = self._begin()
-            if frame.bound is not None:
-                for index, item in frame.bound.inputs.items():
-                    frame.inputs[index] = unshared(frame.inputs[index], item)
-            self._flight.begin(frame.number, self._make, frame)
-        return frame.number
-
-    def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
-        """See ``Context.wait``. A coprocessor has one frame under way, so that only the last one is legal there."""
-        with self.step():
-            check_timeout(timeout_ms)
-            newest = self._runs.newest
-            check_under_way(frame_id, newest or 0 if self._is_coprocessor else 0, newest)
-            if self._flight is not None:
-                self._flight.wait(frame_id, timeout_ms)
-
-    def _settle(self) -> None:
-        """Let the frames under way end. What they raise is told by ``wait``; a coprocessor's runtime tells at once."""
-        if self._flight is None:
-            return
-        if self._is_coprocessor:
-            self._flight.wait(self._runs.count - 1)
-        else:
-            self._flight.finish()
+    def _keep_inputs(self, frame: FrameBegun) -> None:
+        if frame.bound is not None:
+            for index, item in frame.bound.inputs.items():
+                frame.inputs[index] = unshared(frame.inputs[index], item)
 
     def _begin(self) -> FrameBegun:
         """A frame on the inputs of this moment; raises ContextInvalid or RknnError where something is missing."""
@@ -225,7 +191,7 @@ class RunningContext(ZeroCopyContext):
     ) -> list[list[Array]]:
         """Outputs of the graph per batch item."""
         limit = self._opened.options.timeout_ms
-        if limit and self._is_coprocessor:
+        if limit and self._one_at_a_time:
             from .observers import Deadline, Watches
 
             watch = Watches(watch, Deadline(self._opened.label, limit))
@@ -253,17 +219,6 @@ class RunningContext(ZeroCopyContext):
                 current.graph, current.plan, runs.seconds or {}, self.soc, self._opened.timing_note
             )
         return runs.table
-
-    def close(self) -> None:
-        """As ``Context.close``; frames that have not begun are given up, the one under way is waited for."""
-        self.refuse_inside()
-        self._give_up()
-        super().close()
-
-    def _give_up(self) -> None:
-        """End what ``start`` began; also for ``_release``, since a frame may have begun until then."""
-        if self._flight is not None:
-            self._flight.close()
 
 
 def _compute_items(

@@ -82,7 +82,7 @@ class ShapeVariant:
         attrs = IoAttrs.of(opened, ins, outs)
         with file.naming():
             feeds = [
-                _feed(opened.fidelity, graph, plan.graph, *each)
+                _feed(opened, graph, plan.graph, *each)
                 for each in zip(ins, graph.inputs, attrs.native_inputs)
             ]
         opened.file.check()  # else the weights may be those of two models
@@ -94,10 +94,10 @@ class ShapeVariant:
 
 
 def _feed(
-    fidelity: Fidelity, stored: Graph, computed: Graph, io: IoTensor, index: int, native: TensorAttr
+    opened: OpenedModel, stored: Graph, computed: Graph, io: IoTensor, index: int, native: TensorAttr
 ) -> Feed:
-    if fidelity is not Fidelity.FLOAT:
-        return InputConversion(io, stored.tensors[index], native)
+    if opened.fidelity is not Fidelity.FLOAT:
+        return InputConversion(io, stored.tensors[index], native, opened.pixels_on_board)
     return FloatFeed(io, stored.tensors[index], computed.tensors[index], native)
 
 
@@ -118,6 +118,10 @@ class PreparedShapes:
         shapes = cls(opened, ops, {}, opened.model.default_shape)
         shapes.select(shapes.number)
         shapes._tell_coarse()
+        if opened.fidelity is Fidelity.SILICON:
+            shapes._tell_silicon()
+        if opened.pixels_on_board:
+            shapes._tell_pixels()
         opened.file.drop_pages()  # weights are unpacked by now
         return shapes
 
@@ -137,6 +141,30 @@ class PreparedShapes:
             say = logger.warning if any(layer.lost for layer in layers) else logger.info
             say("%s: %s; rknnlite info --check names them", self.opened.label, told)
             model.logged_guesses.add(told)
+
+    def _tell_silicon(self) -> None:
+        """How far the chip's arithmetic is known: what follows the simulator is told, never in silence."""
+        from .silicon.telling import lines
+
+        warnings, notes = lines(self.current.plan.graph)
+        for say, told in ((logger.warning, warnings), (logger.info, notes)):
+            for line in told:
+                say("%s: fidelity='silicon': %s", self.opened.label, line)
+        if self.opened.engine_name not in (None, "numpy"):
+            logger.warning(
+                "%s: fidelity='silicon': numpy computes it, not the engine %s, which knows the simulator's roundings",
+                self.opened.label,
+                self.opened.engine_name,
+            )
+
+    def _tell_pixels(self) -> None:
+        """Which inputs are converted as on no board that was recorded."""
+        from .silicon.telling import pixel_lines
+
+        stored = [self.current.graph.tensors[index] for index in self.current.graph.inputs]
+        in_float = self.opened.fidelity is Fidelity.FLOAT
+        for line in pixel_lines(getattr(self.opened.model, "family", ""), self.current.ins, stored, in_float):
+            logger.warning("%s: inputs='board': %s", self.opened.label, line)
 
     @property
     def current(self) -> ShapeVariant:
@@ -178,7 +206,7 @@ def _engines(
     opened: OpenedModel, number: int, graph: Graph, ops: Mapping[str, CustomOp]
 ) -> tuple[Optional[Accelerator], Optional[Tiers]]:
     """What an engine computes from the first frame on, and what finds one while frames run."""
-    if opened.engine_name == "numpy":
+    if opened.engine_name == "numpy" or opened.fidelity is Fidelity.SILICON:
         return None, None
     from .engines import choice
     from .engines.accelerator import Subject

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from .kernels.buffers import empty
 __all__ = [
     "Array",
     "Kernel",
+    "OutputStage",
     "centred_range",
     "decode",
     "encode",
@@ -40,6 +41,8 @@ __all__ = [
 Array = NDArray[Any]
 Kernel = Callable[[list[Array]], "list[Array]"]
 """Runtime values of the non-constant inputs -> values of the outputs."""
+OutputStage = Callable[[Array, Optional[Array], slice, Array], None]
+"""(accumulator block, operand block, its channels, output block)."""
 
 
 def round_f16(values: Array, out: Array | None = None) -> Array:

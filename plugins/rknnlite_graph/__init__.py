@@ -1,11 +1,13 @@
 """Containers read into graphs: nodes, tensors, decoded parameters of the NPU; one way to see the same network from any file.
 
-* ``graph`` has the data classes, ``node_view`` a node with its tensors, ``operators`` a row of facts per operator.
+* ``graph`` has the data classes, ``output_registers`` the integers of a stage; ``node_view`` is a node with its tensors,
+  ``operators`` a row of facts per operator.
 * ``read`` reads: ``reading`` from the tables of flatbuffer containers, ``rknn1`` from files of the first toolkit;
   ``shape_rules`` with ``product_shapes`` says which shapes go together.
-* What is made of it: ``float_graph`` (a quantised graph in real numbers), ``activation_tables``, ``resize_coordinates``;
+* What is made of it: ``float_graph`` (a quantised graph in real numbers), ``activation_tables``, ``resize_coordinates``,
+  ``pixel_factors`` (uint8 pictures as the NPU converts them);
   ``unary_functions`` and ``byte_tables`` (functions of one operand, in floats and as tables), ``norms``;
-  ``lowering`` is the contract of other forms of graphs.
+  ``lowering`` is the contract of other forms of graphs, ``node_runners`` of whoever computes single nodes.
 * What is said of it: ``inspection``, ``known_hardware_issues``, ``coarse_multipliers``.
 """
 

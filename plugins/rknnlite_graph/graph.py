@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType, QuantParams
 
+from .output_registers import OutputRegisters
+
 __all__ = [
     "RECURRENT_GATES",
     "Accumulator",
@@ -123,7 +125,9 @@ class Stage:
     is one that the file does not tell), ``slope`` the factor of the negative part.
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
     stored (int16). ``precise``: the multipliers apply in double. ``by_table``: an activation is read from ``lut``, not
-    computed. ``parameters`` of a function that has no table to read them off.
+    computed. ``parameters`` of a function that has no table to read them off. ``registers`` has the integers behind all this, of
+    the first task that computes, ``tasks`` reads those of all;
+    ``in_registers``: the stage is to be computed with those; ``why_not``: it should be, and this is why it is not.
     """
 
     scale: float = 1.0
@@ -141,6 +145,10 @@ class Stage:
     by_table: bool = False
     precise: bool = False
     parameters: tuple[float, ...] = ()
+    registers: Optional[OutputRegisters] = None
+    tasks: Optional[Callable[[], tuple[OutputRegisters, ...]]] = None
+    in_registers: bool = False
+    why_not: str = ""
 
 
 class Accumulator(enum.Enum):
@@ -302,7 +310,8 @@ class Node:
 class Graph:
     """Tensors and nodes in execution order; ``inputs`` and ``outputs`` are tensor indices.
 
-    ``doubts``: facts about the whole file that make a ``Guess``. ``behind_bytes``: see there, None until somebody asks.
+    ``doubts``: facts about the whole file that make a ``Guess``. ``measured_on``: the SoC of this NPU family on which people
+    measured how it computes, empty where nobody has. ``behind_bytes``: see there, None until somebody asks.
     """
 
     tensors: list[Tensor]
@@ -310,6 +319,7 @@ class Graph:
     inputs: list[int]
     outputs: list[int]
     doubts: list[str] = field(default_factory=list)
+    measured_on: str = ""
     behind_bytes: Optional[frozenset[int]] = field(default=None, init=False, repr=False, compare=False)
 
     @property

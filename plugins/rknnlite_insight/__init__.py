@@ -1,7 +1,8 @@
 """Comparing and insight: how far apart two runs of a network are, tensor by tensor; how fast it is, and why.
 
 * Comparing: ``run_comparison`` (``compare``), ``compared_run``, ``board_comparison``, ``tensor_matching``, ``tensor_error``,
-  ``comparison``; ``error_analysis`` and ``verdict``: where an error is born, and in words; ``plot``.
+  ``comparison``; ``error_analysis`` and ``verdict``: where an error is born, and in words; ``plot``. ``ways``: one
+  file in float, as the simulator, as a chip.
 * Tensors of a run: ``dumps``. Networks in ONNX: ``onnx_run``, ``onnx_custom_nodes``, ``onnx_export``. ``one_node``: an operator
   alone.
 * ``commands`` and ``health``: ``compare``, ``perf``, ``bench``, ``top``, ``check``, and what ``doctor`` says of machine and
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .run_comparison import compare
     from .tensor_error import Distance, TensorError
     from .verdict import Kind, LayerError, Quantisation, Verdict
+    from .ways import Parted, Ways, WaysRow, compare_ways
 
 __all__ = [
     "BoardRun",
@@ -35,10 +37,14 @@ __all__ = [
     "Group",
     "Kind",
     "LayerError",
+    "Parted",
     "Quantisation",
     "TensorError",
     "Verdict",
+    "Ways",
+    "WaysRow",
     "compare",
+    "compare_ways",
     "judge",
     "look_afar",
     "rknnlite_register_commands",
@@ -54,6 +60,7 @@ _MODULES = {
     "run_comparison": ("compare",),
     "tensor_error": ("Distance", "TensorError"),
     "verdict": ("Kind", "LayerError", "Quantisation", "Verdict"),
+    "ways": ("Parted", "Ways", "WaysRow", "compare_ways"),
 }
 
 

@@ -6,6 +6,11 @@
 * What a plan adds: ``placement`` (where everything lies), ``pixels`` (the NPU converts uint8 itself), ``cores`` (which core
   gets which tasks, in which jobs), ``register_groups`` (what registers hold that a task does not write).
 * ``plan_command`` is ``rknnlite npu-plan``, ``plan_file`` the arrays that it writes.
+* Running: ``backend`` offers ``npu-machine``; ``context`` with ``running_context`` serves programs, ``opened_model`` is what
+  is fixed for a model, ``loaded_program`` its buffers and jobs, ``cpu_nodes`` what the NPU leaves out. ``inputs`` and
+  ``tensor_bytes`` are how tensors lie, ``frames`` what is kept of a run, ``perf`` and ``dump`` what is told of it.
+* ``transport`` is the way to an NPU: ``machine_transport`` that to the machine, ``core_jobs`` its cores; ``rknpu_abi`` the
+  vendor's kernel interface.
 """
 
 from __future__ import annotations
@@ -16,9 +21,18 @@ from typing import TYPE_CHECKING
 from rknnlite import hookimpl
 
 if TYPE_CHECKING:
+    from rknnlite.spi import Backend
     from rknnlite.spi.command import Command
 
-__all__ = ["rknnlite_register_commands"]
+__all__ = ["rknnlite_register_backends", "rknnlite_register_commands"]
+
+
+@hookimpl
+def rknnlite_register_backends(register: Callable[[Backend], None]) -> None:
+    """Offer the backend ``npu-machine``."""
+    from .backend import MachineBackend
+
+    register(MachineBackend())
 
 
 @hookimpl

@@ -24,12 +24,14 @@ class Bases:
         internal: activations.
         task: the records; only the kernel reads them.
         io: one per input and output, in the model's order; empty: they lie in the internal buffer.
+        commands: the first command word, where words have a buffer of their own; None: among the constants.
     """
 
     weight: int = 0
     internal: int = 0
     task: int = 0
     io: Sequence[int] = ()
+    commands: Optional[int] = None
 
 
 class Buffer(NamedTuple):
@@ -86,7 +88,7 @@ def place(program: NpuProgram, bases: Bases) -> Placement:
             raise InputInvalid(
                 f"the {buffer.name} buffer of {buffer.size} bytes at {buffer.address:#x} leaves the 32 bits of an address"
             )
-    commands = bases.weight + program.commands_offset
+    commands = bases.weight + program.commands_offset if bases.commands is None else bases.commands
     addresses: list[Optional[int]] = []
     for index, tensor in enumerate(program.tensors):
         if index in io:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Optional
 
 import numpy as np
-from rknnlite_graph.reading.blob_locations import parts_of
+from rknnlite_graph.reading.blob_locations import lent, parts_of
 from rknnlite_graph.reading.tensor_storage import Storage
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
@@ -53,6 +54,7 @@ class NpuTensor:
         constant: its bytes lie in the weight buffer, else in the internal one.
         offset: of its first byte in that buffer; None where it lies in neither.
         content: the bytes of a constant.
+        surface: positions of a group of channels are padded to a multiple of it.
     """
 
     name: str
@@ -62,6 +64,7 @@ class NpuTensor:
     constant: bool = False
     offset: Optional[int] = None
     content: memoryview = _NOTHING
+    surface: int = 1
 
 
 @dataclass(frozen=True)
@@ -133,8 +136,11 @@ class NpuProgram:
         ]
 
 
-def read_program(model: Model) -> NpuProgram:
-    """What the only graph of a model holds.
+def read_program(model: Model, number: Optional[int] = None) -> NpuProgram:
+    """What a graph of a model holds: the only one, or of a model with dynamic shapes the one that is named.
+
+    Constants that the graph itself does not have (the first graph has them, or a model that lends its weights) lie behind the
+    others.
 
     Raises:
         ModelUnsupported: a container or model of which nobody has recorded how its commands reach the NPU, or one without any.
@@ -146,18 +152,25 @@ def read_program(model: Model) -> NpuProgram:
             "convert the network again with rknn-toolkit2 1.6 or newer"
         )
     graphs = list(model.flat.tables(RootSlot.GRAPHS))
-    if len(graphs) != 1:
+    if number is None and len(graphs) != 1:
         raise ModelUnsupported(
             f"{len(graphs)} graphs, one per set of shapes: where the runtime puts several was never recorded; convert the "
             "network for one shape"
         )
-    return _mini(model, graphs[0]) if isinstance(model, RknnMini) else _container6(model, graphs[0])
+    number = number or 0
+    if isinstance(model, RknnMini):
+        return _mini(model, graphs[number])
+    return _container6(model, graphs[number], graphs[:number][:1], number)
 
 
-def _container6(model: Rknn6, graph: Table) -> NpuProgram:
+def _container6(model: Rknn6, graph: Table, first: Sequence[Table], number: int) -> NpuProgram:
     """Constants lie one behind the other in the order of their blobs, words and records among them."""
     tables = list(graph.tables(GraphSlot.TENSORS))
-    storage = parts_of(model).storage(tables, ())
+    storage = parts_of(model).storage(
+        tables, [table for each in first for table in each.tables(GraphSlot.TENSORS)]
+    )
+    if model.master is not None:
+        storage.borrow(lent(model.master))
     offsets, end = _after_each_other(tables, storage)
     tensors, commands, words, tasks = [], 0, _NOTHING, _NOTHING
     for index, table in enumerate(tables):
@@ -168,7 +181,9 @@ def _container6(model: Rknn6, graph: Table) -> NpuProgram:
             words, commands = content, offsets.get(index, 0)
         elif tensor.kind == TensorKind.TASKS:
             tasks = content
-    return _program(model, graph, tensors, GraphSlot.RELOCATIONS, words, tasks, commands, end)
+    return _program(
+        model, graph, tensors, GraphSlot.RELOCATIONS, words, tasks, commands, end, io=model.io(number)
+    )
 
 
 def _after_each_other(tables: list[Table], storage: Storage) -> tuple[dict[int, int], int]:
@@ -188,6 +203,14 @@ def _after_each_other(tables: list[Table], storage: Storage) -> tuple[dict[int, 
         elif number != _NO_BLOB and size:
             offsets[index], taken[number] = end, index
             end += -(-size // ALIGNMENT) * ALIGNMENT
+    for index, table in enumerate(tables):
+        if (
+            index not in offsets
+            and table.i8(TensorSlot.KIND) in TensorKind.CONSTANTS
+            and len(storage.of(index))
+        ):
+            offsets[index] = end
+            end += -(-len(storage.of(index)) // ALIGNMENT) * ALIGNMENT
     return offsets, end
 
 
@@ -229,7 +252,8 @@ def _tensor(table: Table, constant_at: Optional[int], content: memoryview) -> Np
     native = tuple(table.i32s(TensorSlot.NATIVE_DIMS).tolist())
     if constant_at is not None:
         return NpuTensor(name, kind, native, len(content), True, constant_at, content)
-    return NpuTensor(name, kind, native, size, False, place)
+    surface = max(1, table.i32(TensorSlot.SURFACE_ALIGNMENT))
+    return NpuTensor(name, kind, native, size, False, place, surface=surface)
 
 
 def _program(
@@ -242,6 +266,7 @@ def _program(
     commands_offset: int,
     weight_size: int,
     moved: bool = False,
+    io: Optional[tuple[list[IoTensor], list[IoTensor]]] = None,
 ) -> NpuProgram:
     words = np.frombuffer(commands, "<u8", len(commands) // 8).astype(np.uint64, copy=False)
     if not len(words) or not len(tasks):
@@ -262,7 +287,7 @@ def _program(
         nodes=nodes,
         inputs=tuple(sources),
         outputs=tuple(results),
-        io=(*model.inputs, *model.outputs),
+        io=tuple(chain(*(io or model.io()))),
         words=words,
         tasks=records[: _used(nodes, starts, len(records))],
         record_bytes=len(tasks),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.reading.registers import TASK_RECORD
 
-__all__ = ["Task", "as_table", "read_tasks"]
+__all__ = ["Task", "as_records", "as_table", "read_tasks"]
 
 
 class Task(NamedTuple):
@@ -43,3 +43,8 @@ def read_tasks(data: memoryview) -> tuple[Task, ...]:
 def as_table(tasks: Iterable[Task]) -> NDArray[np.uint64]:
     """(n, 9) numbers, in the order of the fields."""
     return np.array(list(tasks), np.uint64).reshape(-1, len(Task._fields))
+
+
+def as_records(tasks: Iterable[Task]) -> NDArray[np.uint8]:
+    """The bytes of a task buffer."""
+    return np.array([tuple(task) for task in tasks], TASK_RECORD).view(np.uint8)

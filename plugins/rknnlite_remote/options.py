@@ -20,6 +20,7 @@ _STAYS = {
     "decrypt_key": "keys of models stay where they are; give the key to the board's server",
     "decrypt_key_path": "keys of models stay where they are; give the key to the board's server",
     "fidelity": "the board decides how it computes",
+    "inputs": "the board's runtime converts pixels, and does so by itself",
     "info_only": "ask for a description by opening the model",
     "master": "weights are shared inside one process only",
     "outside": "memory of weights and internal tensors lies on the board",
@@ -30,14 +31,14 @@ _STAYS = {
     "user_weight": "memory of weights lies on the board",
 }
 """Options that would change what comes out, or what the caller must do, and why they cannot cross."""
-_HARMLESS = {"fidelity": "npu"}
+_HARMLESS = {"fidelity": ("npu", "simulator"), "inputs": ("exact",)}
 
 
 def check(backend: str, model: ModelFile, options: OpenOptions) -> None:
     """Raise ParamInvalid for what cannot cross a network; options that do nothing here are told in the log."""
     check_options(backend, options.extra)
     for name, value in options.extra.items():
-        given = value not in (None, False, _HARMLESS.get(name))
+        given = value not in (None, False, *_HARMLESS.get(name, ()))
         if given and name in _STAYS:
             raise ParamInvalid(f"{model.label}: option {name} cannot cross a network: {_STAYS[name]}")
         if given and name not in ("collect_perf",):

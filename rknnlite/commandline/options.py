@@ -158,9 +158,11 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--fidelity",
-        choices=("npu", "table", "float"),
-        help="CPU reference: the NPU's numbers, those by the file's tables, or the network in float",
+        choices=("simulator", "npu", "table", "silicon", "float"),
+        help="CPU reference: the simulator's numbers (npu: the same), by the file's tables, a chip's, or the network in float",
     )
+    help_text = "CPU reference: convert uint8 pixels as the runtime has the NPU do it"
+    group.add_argument("--board-inputs", action="store_const", const="board", help=help_text)
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -205,6 +207,7 @@ def opening(args: argparse.Namespace) -> dict[str, Any]:
     further = {
         "device_id": args.device,
         "fidelity": args.fidelity,
+        "inputs": args.board_inputs,
         "postprocess": args.postprocess,
         "attributes": args.attributes,
     }

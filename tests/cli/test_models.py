@@ -191,7 +191,7 @@ def test_run_takes_npy_npz_raw_and_names(call: Call, tmp_path: Path) -> None:
 
 def test_run_in_every_fidelity(call: Call) -> None:
     model = genuine("act_silu.rk3588.i8")
-    for fidelity in ("npu", "table", "float"):
+    for fidelity in ("simulator", "npu", "table", "silicon", "float"):
         assert call("run", model, "--fidelity", fidelity, "--json").data["outputs"]
 
 
@@ -333,6 +333,32 @@ def test_perf_report_is_self_contained(call: Call, tmp_path: Path) -> None:
     data = call("perf", genuine("resnet_like.rk3588.i8"), "--json").data
     assert len(data["layers"]) > 5
     assert data["memory"]["total"] > 0
+
+
+def test_compare_puts_ways_side_by_side(call: Call) -> None:
+    model = genuine("residual_silu_add.rk3588.i8")
+    text = call("compare", model, "--ways").out
+    assert "/1/body/body.2/Mul_output_0  ConvExSwish" in text
+    assert "of each layer alone, on the simulator's values, from a chip: " in text
+    assert "executes the command words: 0 of 4320 values differ (0.000 %), at most 0 steps" in text
+    data = call("compare", model, "--ways", "--json").data
+    assert data["tensors"][-1]["role"] == "output" and data["tensors"][-1]["machine"] == {
+        "differ": 0,
+        "most": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "a REFERENCE is missing; with --ways MODEL is compared with itself"),
+        (("--ways", "--mode", "single"), "--ways has a table of its own"),
+        (("--ways", "--plot", "a.png"), "--ways has a table of its own"),
+    ],
+)
+def test_compare_without_a_reference(call: Call, words: tuple[str, ...], told: str) -> None:
+    done = call("compare", genuine("conv_1x1.rk3588.i8"), *words)
+    assert done.code and told in done.err
 
 
 def test_names_are_escaped_in_pages() -> None:

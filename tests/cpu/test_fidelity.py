@@ -1,4 +1,4 @@
-"""The exactness modes: ``npu`` follows the integers, ``float`` the network that they stand for."""
+"""The exactness modes: ``simulator`` follows the integers as the vendor's does, ``float`` the network that they stand for."""
 
 from __future__ import annotations
 
@@ -32,15 +32,21 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def test_an_unknown_mode_is_an_error() -> None:
-    with pytest.raises(ParamInvalid, match="'npu', 'table' or 'float', not 'exact'"):
-        open_cpu(genuine("mean_std.rk3588.i8"), extra={"fidelity": "exact"})
+    for name in ("exact", "NPU", 7, []):
+        with pytest.raises(
+            ParamInvalid, match=r"'simulator'.*'npu', its former name.*'table', 'silicon' or 'float', not"
+        ):
+            open_cpu(genuine("mean_std.rk3588.i8"), extra={"fidelity": name})
 
 
-def test_npu_is_the_default() -> None:
+def test_the_simulator_is_the_default() -> None:
     name = "mean_std.rk3588.i8"
-    default, asked = (open_cpu(genuine(name), extra=extra) for extra in ({}, {"fidelity": "npu"}))
     inputs = golden_of(name).inputs
-    assert np.array_equal(default.infer(inputs)[0], asked.infer(inputs)[0])
+    found = [
+        open_cpu(genuine(name), extra=extra) for extra in ({}, {"fidelity": "npu"}, {"fidelity": "simulator"})
+    ]
+    first, *others = (context.infer(inputs)[0] for context in found)
+    assert all(np.array_equal(first, other) for other in others)
 
 
 @pytest.mark.parametrize("name", [name for name in QUANTISED if not name.startswith(STEPPED)])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_cpu import in_flight as in_flight_module
+from rknnlite_backend import in_flight as in_flight_module
 
 from rknnlite import errors
 from rknnlite.spi import Context, Input, OpContext

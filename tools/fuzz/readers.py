@@ -34,6 +34,8 @@ from rknnlite_llm.gbnf_lark import lark_of_gbnf
 from rknnlite_llm.gguf import read_gguf
 from rknnlite_llm.schemas import schema_text
 from rknnlite_llm.template_budget import RenderStopped
+from rknnlite_npu.machine.machine import Machine
+from rknnlite_npu.machine.memory import Memory
 from rknnlite_npu.placement import Bases
 from rknnlite_npu.submission import plan
 from rknnlite_protocol import grpc_codec, rest_codec
@@ -374,6 +376,21 @@ def _use_npu_plan(data: bytes, folder: Path) -> object:
     return found.jobs(3 if len(found.program.first_tasks) > 1 else 0), found.weight_image()
 
 
+def _machine_files() -> list[bytes]:
+    names = ("act_silu.rk3588.i8", "conv_uneven.rk3588.fp16", "packed_mixed.rk3588.i8", "unet_like.rk3588.i8")
+    return [(ROOT / "tests/data" / f"{name}.rknn").read_bytes() for name in names]
+
+
+def _use_machine(data: bytes, folder: Path) -> object:
+    """All tasks of one core on buffers as large as the file asks for, if that is not much."""
+    found = plan(ModelFile(data).model, Bases(weight=1 << 28, internal=1 << 29))
+    memory, image = Memory(), found.weight_image()
+    memory.map(1 << 28, image)
+    memory.map(1 << 29, np.zeros(min(found.program.internal_size, 1 << 24), np.uint8))
+    Machine(found.program.family).run(memory, [found.tasks[i] for job in found.jobs() for i in job.cores[0]])
+    return None
+
+
 READERS: dict[str, Reader] = {
     "elf": Reader(_elf, _use_elf),
     "gbnf": Reader(lambda: [GBNF.encode()], lambda data, _: lark_of_gbnf(data.decode("utf-8", "replace"))),
@@ -381,6 +398,9 @@ READERS: dict[str, Reader] = {
     "grpc": Reader(_grpc, _use_grpc, _no_message()),
     "library-wire": Reader(_library_wire, _use_library_wire, allowance=1 << 30),
     "npy": Reader(_npy, lambda data, _: array_of(data), (ValueError,)),
+    "npu-machine": Reader(
+        _machine_files, _use_machine, (), lambda: st.one_of(list(map(damage.mixed, _machine_files()))), allowance=1400 << 20
+    ),
     "npu-plan": Reader(_npu_files, _use_npu_plan, (), lambda: st.one_of(list(map(damage.mixed, _npu_files())))),
     "npz": Reader(_npz, _use_npz, (ValueError, OSError)),
     "onnx": Reader(_onnx, _use_onnx, _no_message(), _onnx_edits),

@@ -50,7 +50,7 @@ def _told(file: ModelFile, graph: Graph) -> tuple[str, str]:
     others = " or ".join(names)
     if not same_on_all(graph):
         return names[0], f"{names[0]}, from the first frame on: parts of the network are computed in float"
-    key = (digest_of(file), file.model.default_shape, Fidelity.NPU.value, sorted(NO_ATTRIBUTES.items()))
+    key = (digest_of(file), file.model.default_shape, Fidelity.SIMULATOR.value, sorted(NO_ATTRIBUTES.items()))
     kept = kept_choice(Subject(graph, file.label, frozenset(), key, file.check), names)
     if kept is None:
         return NUMPY, f"numpy at first; {others} if that is faster, tried while frames run"

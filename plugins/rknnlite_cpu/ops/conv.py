@@ -84,7 +84,7 @@ def _with_computed_weights(view: NodeView, fused: FusedOp, conv: ConvParams, par
     bias = np.zeros(channels, np.float64) if conv.bias is None else conv.bias.astype(np.float64)
     shape, spec = y.shape, _spec(view, conv)
     finish = finisher(
-        output_stage(view, fused, conv, params), bias_column(bias), (*shape[:2], prod(shape[2:]))
+        output_stage(view, fused, conv, params), _column(bias, params), (*shape[:2], prod(shape[2:]))
     )
 
     def kernel(values: list[Array]) -> list[Array]:
@@ -119,4 +119,11 @@ def _accumulator(view: NodeView, conv: ConvParams) -> tuple[Accumulate, Optional
     spec, batch = _spec(view, conv), x.shape[0]
     in_double = view.floats_behind_bytes and not conv.quantised
     run = accumulator(weight, spec, conv.depthwise, conv.transposed, (low, high), batch, in_double)
-    return run, bias_column(bias)
+    return run, _column(bias, view.node.stage)
+
+
+def _column(bias: Array, stage: Optional[Stage]) -> Optional[Array]:
+    """A bias [OC] to add to [N, OC, OH * OW]; a chip's sums have 32 bits, which float32 has not."""
+    if stage is not None and stage.in_registers:
+        return bias.reshape(1, -1, 1) if bias.any() else None
+    return bias_column(bias)

@@ -13,10 +13,11 @@ from ..kernels.parallel import channel_blocks, run_blocks
 from ..registry import centred_kernel, check_operands, op, real_kernel, real_op
 from ..values import Array, Kernel, decode, encode
 
-__all__: list[str] = []
+__all__ = ["window_spec"]
 
 
-def _spec(view: NodeView) -> ConvSpec:
+def window_spec(view: NodeView) -> ConvSpec:
+    """The windows of a pool; raises ModelInvalid for attributes that do not fit its tensors."""
     x, y = view.tensor(0), view.outputs[0]
     if len(x.shape) != 4 or len(y.shape) != 4:
         raise view.fail(f"pooling of shape {list(x.shape)} to {list(y.shape)} is not supported")
@@ -44,7 +45,7 @@ def _spec(view: NodeView) -> ConvSpec:
 @op("MaxPool")
 def max_pool(view: NodeView) -> Kernel:
     """The largest value of each window; requantised where the scales differ."""
-    spec, x, y = _spec(view), view.tensor(0), view.outputs[0]
+    spec, x, y = window_spec(view), view.tensor(0), view.outputs[0]
     same = x.quant == y.quant and x.dtype is y.dtype
     if len(view.outputs) > 1 and view.attrs.get("storage_order"):
         raise view.fail("places counted by columns (storage_order 1) are not supported")
@@ -94,13 +95,13 @@ def _max_indices(x: Array, spec: ConvSpec) -> Array:
     return np.take_along_axis(places.reshape(shape), best[:, :, None], axis=2)[:, :, 0]
 
 
-@real_op("AveragePool", rank=4, check=_spec)
+@real_op("AveragePool", rank=4, check=window_spec)
 def average_pool(view: NodeView, x: Array) -> Array:
     """Mean over each window; padding counts only with count_include_pad.
 
     Elements are added in the order of the kernel, like the vendor's simulator: means often lie between two steps exactly.
     """
-    spec = _spec(view)
+    spec = window_spec(view)
     total = _sum_in_order(windows(pad2d(x, spec.padding), spec))
     if view.attrs.get("count_include_pad"):
         top, left = spec.pads
@@ -145,7 +146,7 @@ def global_max_pool(view: NodeView, x: Array) -> Array:
 
 def _windows_of(view: NodeView) -> None:
     if view.node.op == "LpPool":
-        _spec(view)
+        window_spec(view)
 
 
 @real_op("LpPool", "GlobalLpPool", check=_windows_of)
@@ -154,5 +155,5 @@ def lp_pool(view: NodeView, x: Array) -> Array:
     powered = np.abs(x) ** p
     if view.node.op == "GlobalLpPool":
         return powered.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)
-    spec = _spec(view)
+    spec = window_spec(view)
     return windows(pad2d(powered, spec.padding), spec).sum(axis=(2, 3)) ** (1 / p)

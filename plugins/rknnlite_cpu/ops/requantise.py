@@ -22,7 +22,7 @@ from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
 from ..kernels.parallel import channel_blocks, run_blocks
-from ..values import Array, centred_range, storing
+from ..values import Array, OutputStage, centred_range, storing
 
 __all__ = [
     "Finish",
@@ -36,8 +36,6 @@ __all__ = [
     "output_stage",
 ]
 
-OutputStage = Callable[[Array, Optional[Array], slice, Array], None]
-"""(accumulator block, operand block, its channels, output block)."""
 Finish = Callable[[Array, Optional[Array]], Array]
 """(accumulators, operand) -> float32 results, in the accumulators' place where that can be."""
 
@@ -103,6 +101,10 @@ def output_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
     """The output stage of a node: integers for a quantised output, else real values."""
     if not (conv.quantised and view.outputs[0].quant):
         return _float_stage(view, fused, conv, stage)
+    if stage.in_registers:
+        from ..silicon.stage import chip_stage  # few ask for a chip's arithmetic
+
+        return chip_stage(view, fused, conv, stage)
     if fused.after is not Activation.TABLE:
         return _integer_stage(view, fused, conv, stage)
     if view.tensor(0).dtype is DType.INT16:

@@ -161,7 +161,7 @@ class _Builder:
                     "convert the network again and read the converter's warnings"
                 )
         self.supplied.check(nodes)
-        return Graph(self.tensors, nodes, inputs, outputs)
+        return Graph(self.tensors, nodes, inputs, outputs, measured_on=self.family.measured_on)
 
     def _indices(self, table: Table, slot: int, least: int = 0) -> list[int]:
         numbers: list[int] = table.i32s(slot).tolist()

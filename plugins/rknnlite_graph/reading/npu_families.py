@@ -28,6 +28,9 @@ class NpuFamily:
     ``paired_depthwise``: depthwise integers are followed by their zero points, in int8 ``pair_run`` at a time.
     ``packed_first_layer``: first layers have an order of their own. ``compressed_by_bytes``: the codec of compressed
     weights.
+
+    Arithmetic: ``offset_before_rounding``: the offset of the output is added before values are rounded. ``measured_on`` is the
+    SoC on which people measured how the integers of an output stage are rounded, empty where nobody has.
     """
 
     word: str
@@ -43,6 +46,8 @@ class NpuFamily:
     pair_run: int = 2
     packed_first_layer: bool = False
     compressed_by_bytes: bool = True
+    offset_before_rounding: bool = False
+    measured_on: str = ""
 
 
 _RK3588 = NpuFamily(
@@ -53,6 +58,7 @@ _RK3588 = NpuFamily(
     unshifted_sums=True,
     paired_depthwise=False,
     compressed_by_bytes=False,
+    measured_on="RK3588",
 )
 _RK3576 = NpuFamily(
     "RKNPU f2",
@@ -61,14 +67,17 @@ _RK3576 = NpuFamily(
     small_constants=True,
     half_slopes=True,
     packed_first_layer=True,
+    measured_on="RK3576",
 )
 _ROWS = (
     _RK3588,
-    replace(_RK3588, word="RKNPU lite", places=V1_LITE, bias_group=4),  # rk3566, rk3568
+    replace(_RK3588, word="RKNPU lite", places=V1_LITE, bias_group=4, measured_on=""),  # rk3566, rk3568
     NpuFamily("RKNPU t4", V2A, bias_group=4),  # rk3562
     _RK3576,
-    replace(_RK3576, word="RKNPU f3"),  # rv1126b
-    NpuFamily("RKNPU t3", T3, bias_group=4, mini=True, pair_run=1),  # rv1103, rv1106
+    replace(_RK3576, word="RKNPU f3", measured_on=""),  # rv1126b
+    NpuFamily(
+        "RKNPU t3", T3, bias_group=4, mini=True, pair_run=1, offset_before_rounding=True, measured_on="RV1103"
+    ),  # rv1103, rv1106
     NpuFamily("RKNPU w1", W1, bias_group=4, mini=True, pair_run=8, joined_bias=True),  # rv1103b, rv1106b
 )
 FAMILIES = {row.word: row for row in _ROWS}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -16,6 +17,8 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.tensor import DType
 
 from ..graph import Activation, FusedOp, Join, Lut, Node, Stage
+from ..output_registers import OutputRegisters
+from .integer_places import output_registers, task_registers
 from .npu_families import NpuFamily
 from .register_map import SMALL_CONSTANTS, Limits, Registers, scaled
 from .registers import RegisterProgram
@@ -109,10 +112,11 @@ class StageReader:
         """
         places = self._places
         shift = 0 if places.truncation is None else places.truncation.of(regs)
+        bs_shift = self._shift(node, regs)
         stage = Stage(
             scale=scaled(places.out, regs),
             zero_point=places.out_offset.of(regs),
-            pre_scale=2.0 ** -(self._shift(node, regs) + shift),
+            pre_scale=2.0 ** -(bs_shift + shift),
             bias_scale=2.0**shift,
         )
         if node.fused is not None:
@@ -126,7 +130,18 @@ class StageReader:
             node.doubts.append(_CUT)
         if places.table_unused is None or not places.table_unused.of(regs):
             self._read_table(stage, node.index, regs, source)
+        fused = node.fused
+        with_second = fused is not None and fused.join is Join.ADD and not fused.applies(*_SLOPED)
+        beside = self._family.small_constants and with_second
+        bn_regs = {**regs, **self._small(operand, regs, "Bn")} if beside else regs
+        convolves, table = fused is not None and fused.convolves, stage.lut is not None
+        stage.registers = output_registers(self._family, regs, convolves, table, bs_shift, bn_regs)
+        stage.tasks = partial(self._tasks, node.index)
         return stage
+
+    def _tasks(self, node: int) -> tuple[OutputRegisters, ...]:
+        """The integers of all tasks of a node."""
+        return task_registers(self._family, self._program.registers(node))
 
     def _may_be_cut(self, node: Node, regs: Registers) -> bool:
         """Whether the scale of a sum is at the end of its register where no second factor could make up for it."""

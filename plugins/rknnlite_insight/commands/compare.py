@@ -31,7 +31,7 @@ from rknnlite.runtime import open_model
 from rknnlite.spi import Context
 from rknnlite.spi.command import Command, Console, Exit
 
-from .. import Comparison, Kind, TensorError, Verdict, compare, judge
+from .. import Comparison, Kind, TensorError, Verdict, compare, compare_ways, judge
 from ..plot import need_figures
 from .compare_page import page
 from .compare_text import coarse_lines, compare_parts
@@ -52,6 +52,7 @@ class Compare(Command):
         "rknnlite compare dump_of_a_board model.rknn input.npy --mode single",
         "rknnlite compare dump_of_one_run dump_of_another",
         "rknnlite compare model.rknn dump_of_a_simulator input.npy --float model.onnx",
+        "rknnlite compare model.rknn picture.jpg --ways",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -59,7 +60,7 @@ class Compare(Command):
             "model", type=Path, metavar="MODEL", help="what is judged: .rknn, .onnx or a dump folder"
         )
         parser.add_argument(
-            "reference", type=Path, metavar="REFERENCE", help="what it is judged by, likewise"
+            "reference", type=Path, metavar="REFERENCE", nargs="?", help="what it is judged by, likewise"
         )
         add_inputs(parser)
         parser.add_argument(
@@ -87,6 +88,11 @@ class Compare(Command):
             metavar="NETWORK",
             help="also how far both sides are from this network in float: the .onnx file, or the .rknn file itself",
         )
+        third.add_argument(
+            "--ways",
+            action="store_true",
+            help="MODEL alone, without a REFERENCE: in float, as the simulator, as a chip and by the machine, side by side",
+        )
         parser.add_argument(
             "--min-cosine",
             type=between(float, -1, 1),
@@ -95,6 +101,10 @@ class Compare(Command):
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
+        if args.ways:
+            return _ways(args, console)
+        if args.reference is None:
+            raise ParamInvalid("a REFERENCE is missing; with --ways MODEL is compared with itself")
         for file in filter(None, (args.plot, args.html)):
             output_file(file)
         if args.plot:
@@ -146,6 +156,27 @@ class Compare(Command):
         for tensor, cosine, where in below:
             console.note(f"output {tensor.name}: cosine {cosine:.5f}{where} is below {args.min_cosine:g}")
         return Exit.BELOW if below else Exit.OK
+
+
+def _ways(args: argparse.Namespace, console: Console) -> int:
+    """MODEL in every way that it can be computed; what follows it are inputs."""
+    from .compare_ways import ways_data, ways_parts
+
+    if args.plot or args.html or args.device or args.mode == "single":
+        raise ParamInvalid(
+            "--ways has a table of its own: leave --plot, --html, --device and --mode single out"
+        )
+    if args.model.suffix.lower() == ".onnx" or args.model.is_dir():
+        raise ParamInvalid(f"--ways computes a .rknn file, and {args.model} is none")
+    args.inputs = [*([str(args.reference)] if args.reference else []), *args.inputs]
+    args.reference = None
+    options = opening(args)
+    for name in ("backend", "fidelity", "inputs"):
+        options.pop(name, None)
+    with isolation(args), console.progress("compare") as progress:
+        found = compare_ways(args.model, _inputs(args), args.layout, progress.to, **options)
+    console.report(ways_data(found), *ways_parts(found))
+    return Exit.OK
 
 
 def _on_board(args: argparse.Namespace) -> Context:

@@ -15,14 +15,16 @@ import weakref
 from typing import Any, Optional
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rknnlite.errors import ContextInvalid
 from rknnlite.log import logger
 
-from .memory import CpuMemory
-from .values import Array
+from .host_memory import HostMemory
 
-__all__ = ["CacheCoherence"]
+__all__ = ["CacheCoherence", "has_sides"]
+
+Array = NDArray[Any]
 
 
 class _DeviceSide:
@@ -38,7 +40,7 @@ class _DeviceSide:
             np.zeros(0, bool),
         )  # newer: results that the CPU has not fetched
 
-    def reach(self, mem: CpuMemory) -> slice:
+    def reach(self, mem: HostMemory) -> slice:
         """Where ``mem`` lies; the arrays are made to hold it."""
         stop = mem.offset + mem.size
         if stop > len(self.bytes):
@@ -49,7 +51,7 @@ class _DeviceSide:
                 setattr(self, name, grown)
         return slice(mem.offset, stop)
 
-    def to_device(self, mem: CpuMemory) -> None:
+    def to_device(self, mem: HostMemory) -> None:
         """Flush: what the CPU has written is what the NPU reads."""
         place, now = self.reach(mem), mem.ndarray
         written = (now != self.agreed[place]) | ~self.known[place]
@@ -57,7 +59,7 @@ class _DeviceSide:
         np.copyto(self.newer[place], False, where=written)
         self.agreed[place], self.known[place] = now, True
 
-    def from_device(self, mem: CpuMemory) -> None:
+    def from_device(self, mem: HostMemory) -> None:
         """Invalidate: results that the NPU has written are what the CPU reads."""
         place, now = self.reach(mem), mem.ndarray
         newer = self.newer[place]
@@ -65,7 +67,7 @@ class _DeviceSide:
         np.copyto(self.agreed[place], now, where=newer)
         newer[:] = False
 
-    def write(self, mem: CpuMemory, data: Array) -> None:
+    def write(self, mem: HostMemory, data: Array) -> None:
         """The NPU writes results."""
         start = self.reach(mem).start
         place = slice(start, start + data.size)
@@ -84,13 +86,13 @@ class CacheCoherence:
     def __init__(self, flush_inputs: Any = True, flush_outputs: Any = True) -> None:
         self._flushes_inputs, self._flushes_outputs = bool(flush_inputs), bool(flush_outputs)
 
-    def own(self, mem: CpuMemory) -> None:
+    def own(self, mem: HostMemory) -> None:
         """Memory that was just created or imported: from now on its two sides may differ, if this context lets them."""
         if not (self._flushes_inputs and self._flushes_outputs):
             with _starting:  # contexts in several threads may share a file
                 mem.side = _sides.setdefault(mem.file, _DeviceSide())
 
-    def read(self, mem: CpuMemory, label: str) -> Array:
+    def read(self, mem: HostMemory, label: str) -> Array:
         """The bytes that the NPU reads; raises ContextInvalid when nothing was ever synced."""
         side = _side_of(mem)
         if side is None:
@@ -110,7 +112,7 @@ class CacheCoherence:
             )
         return side.bytes[place]
 
-    def write(self, mem: CpuMemory, data: Array) -> None:
+    def write(self, mem: HostMemory, data: Array) -> None:
         """Results of a run; they appear now, or with the next sync."""
         side = _side_of(mem)
         if side is None:
@@ -120,7 +122,7 @@ class CacheCoherence:
         if self._flushes_outputs:
             side.from_device(mem)
 
-    def sync(self, mem: CpuMemory, direction: str) -> None:
+    def sync(self, mem: HostMemory, direction: str) -> None:
         """``to_device``, ``from_device`` or ``both``."""
         side = _side_of(mem)
         if side is None:
@@ -131,7 +133,12 @@ class CacheCoherence:
             side.to_device(mem)
 
 
-def _side_of(mem: CpuMemory) -> Optional[_DeviceSide]:
+def has_sides(mem: HostMemory) -> bool:
+    """Whether CPU and NPU may see different bytes of a memory."""
+    return _side_of(mem) is not None
+
+
+def _side_of(mem: HostMemory) -> Optional[_DeviceSide]:
     """What the NPU sees, where that may differ from what the CPU sees."""
     if mem.side is None and _sides:
         mem.side = _sides.get(mem.file)  # another context lets the sides of this memory differ

@@ -8,11 +8,11 @@ from concurrent import futures
 from concurrent.futures import Future
 from typing import Any
 
-from rknnlite_backend.running import outcome, wait_done
-
 from rknnlite.errors import ContextInvalid
 from rknnlite.native.forks import Owner, made_before_fork
 from rknnlite.spi.one_thread import OneThread
+
+from .running import outcome, wait_done
 
 __all__ = ["InFlight"]
 

@@ -1,4 +1,4 @@
-"""The zero-copy path on the CPU reference: the rules of a board, on memory that any program can share.
+"""The zero-copy path of contexts that compute in this process: the rules of a board, on memory that any program can share.
 
 Nothing is faster here than on the common path: the point is that a program which is wrong on a board is wrong here
 as well, and hears why.
@@ -9,18 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Optional
 
-from rknnlite_backend import zero_copy
-from rknnlite_backend.running import both_paths
-from rknnlite_backend.zero_copy import Place
-
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import Model
 from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.spi import AttrKind, Context, Memory
 from rknnlite.tensor import Layout, TensorAttr
 
+from . import zero_copy
 from .bindings import INTERNAL, WEIGHTS, Bindings
-from .memory import CpuMemory, allocate, from_address, from_fd
+from .host_memory import HostMemory
+from .running import both_paths
+from .zero_copy import Place
 
 __all__ = ["ZeroCopyContext", "lender"]
 
@@ -59,16 +58,22 @@ class ZeroCopyContext(Context):
 
     # -- memory -------------------------------------------------------------------------------------------
 
-    def create_mem(self, size: int, flags: int = 0) -> CpuMemory:
+    def create_mem(self, size: int, flags: int = 0) -> HostMemory:
         """``flags``: 1 cacheable (the default), 2 not cacheable, 4 in SRAM if possible; no difference here."""
         with self.exclusive():
-            return self._bindings.own(allocate(size, flags))
+            return self._bindings.own(self._allocate(size, flags))
 
-    def import_mem(self, handle: int, size: int, offset: int = 0) -> CpuMemory:
+    def import_mem(self, handle: int, size: int, offset: int = 0) -> HostMemory:
         with self.exclusive():
-            return self._bindings.own(from_fd(handle, size, offset))
+            return self._bindings.own(self._import(handle, size, offset))
 
-    def import_phys(self, address: int, size: int, virtual: int = 0) -> CpuMemory:
+    def _allocate(self, size: int, flags: int) -> HostMemory:
+        return HostMemory.allocate(size, flags)
+
+    def _import(self, fd: int, size: int, offset: int) -> HostMemory:
+        return HostMemory.from_fd(fd, size, offset)
+
+    def import_phys(self, address: int, size: int, virtual: int = 0) -> HostMemory:
         """``virtual`` is where the bytes are for the CPU; they stay the caller's, who frees them after ``close``."""
         if not virtual:
             raise ParamInvalid(
@@ -76,7 +81,7 @@ class ZeroCopyContext(Context):
                 "descriptor"
             )
         with self.exclusive():
-            return self._bindings.own(from_address(virtual, size, address))
+            return self._bindings.own(HostMemory.from_address(virtual, size, address))
 
     def sync(self, mem: Memory, direction: str) -> None:
         zero_copy.check_direction(direction)
@@ -119,7 +124,7 @@ class ZeroCopyContext(Context):
             self._bindings.give(INTERNAL, mem, need)
 
 
-def lender(label: str, master: Any, dynamic: bool) -> Optional[Model]:
+def lender(label: str, master: Any, dynamic: bool, backend: str = "cpu") -> Optional[Model]:
     """The model of the context whose weights a model without weights shares; None without a context.
 
     Raises:
@@ -129,8 +134,8 @@ def lender(label: str, master: Any, dynamic: bool) -> Optional[Model]:
         return None
     if dynamic:
         raise ParamInvalid(f"{label} has dynamic shapes: such a model cannot share the weights of another")
-    if not isinstance(master, ZeroCopyContext) or master.closed:
-        raise ParamInvalid("master must be an open context of backend cpu")
+    if not isinstance(master, ZeroCopyContext) or master.closed or master.backend_name != backend:
+        raise ParamInvalid(f"master must be an open context of backend {backend}")
     return master.lent
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Protocol
 
 import numpy as np
-from rknnlite_backend.running import partly_bound
-from rknnlite_backend.zero_copy import Place, closed_meanwhile, closed_memory, foreign_memory
+from numpy.typing import NDArray
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
@@ -22,18 +21,30 @@ from rknnlite.spi import Input, Memory
 from rknnlite.spi.exclusive import Unchanged, debugging
 from rknnlite.tensor import Layout, TensorAttr
 
-from .memory import CpuMemory
-from .run_outputs import RunOutputs
-from .values import Array
+from .host_memory import HostMemory
+from .running import partly_bound
+from .zero_copy import Place, closed_meanwhile, closed_memory, foreign_memory
 
 if TYPE_CHECKING:
     from .cache_coherence import CacheCoherence
 
-__all__ = ["INTERNAL", "WEIGHTS", "Bindings", "BoundFrame"]
+__all__ = ["INTERNAL", "WEIGHTS", "Bindings", "BoundFrame", "FrameOutputs"]
+
+Array = NDArray[Any]
 
 WEIGHTS, INTERNAL = "weights", "internal tensors"
 _OUTSIDE = {"all": (WEIGHTS, INTERNAL), "internal": (INTERNAL,)}
 """What the caller gives, by the option ``outside``."""
+
+
+class FrameOutputs(Protocol):
+    """Results of a frame in logical order, batch items behind each other."""
+
+    def elements(self) -> list[Array]:
+        """The outputs as the file stores them."""
+
+    def floats(self) -> list[Array]:
+        """The outputs in float32."""
 
 
 class Bindings:
@@ -43,9 +54,9 @@ class Bindings:
         """``coherence`` is asked once there is memory; most contexts never have any."""
         self._new_coherence = coherence
         self._outside = outside
-        self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
-        self._bound: dict[tuple[bool, int], tuple[CpuMemory, TensorAttr]] = {}
-        self._given: dict[str, CpuMemory] = {}
+        self._memories: weakref.WeakSet[HostMemory] = weakref.WeakSet()
+        self._bound: dict[tuple[bool, int], tuple[HostMemory, TensorAttr]] = {}
+        self._given: dict[str, HostMemory] = {}
         self._warned: set[int] = set()
 
     @property
@@ -59,7 +70,7 @@ class Bindings:
 
     # -- memory -------------------------------------------------------------------------------------------
 
-    def own(self, mem: CpuMemory) -> CpuMemory:
+    def own(self, mem: HostMemory) -> HostMemory:
         """Take memory that was just made; it is closed with the context or earlier."""
         self._memories.add(mem)
         self._coherence.own(mem)
@@ -67,9 +78,9 @@ class Bindings:
         mem.on_close = lambda closed: _unbind(me(), closed)
         return mem
 
-    def mine(self, mem: Memory) -> CpuMemory:
+    def mine(self, mem: Memory) -> HostMemory:
         """The memory, if it belongs here and is open; else ParamInvalid, ContextInvalid."""
-        if not isinstance(mem, CpuMemory) or mem not in self._memories:
+        if not isinstance(mem, HostMemory) or mem not in self._memories:
             raise foreign_memory()
         if mem.closed:
             raise closed_memory()
@@ -88,7 +99,7 @@ class Bindings:
 
     # -- binding ------------------------------------------------------------------------------------------
 
-    def bind(self, place: Place, attr: TensorAttr, mem: CpuMemory) -> None:
+    def bind(self, place: Place, attr: TensorAttr, mem: HostMemory) -> None:
         """Use ``mem`` for a tensor until it is bound anew."""
         self._bound[place.is_input, place.index] = (mem, attr)
         if (
@@ -106,6 +117,10 @@ class Bindings:
                 place.forms[0].dtype.name,
                 attr.w_stride,
             )
+
+    def memory_of(self, is_input: bool, index: int) -> Optional[tuple[HostMemory, TensorAttr]]:
+        """What is bound to a tensor, and as what."""
+        return self._bound.get((is_input, index))
 
     def clear(self) -> None:
         """The shape has changed: everything is to be bound again."""
@@ -162,7 +177,7 @@ class BoundFrame:
     def __init__(
         self,
         coherence: CacheCoherence,
-        bound: dict[tuple[bool, int], tuple[CpuMemory, TensorAttr]],
+        bound: dict[tuple[bool, int], tuple[HostMemory, TensorAttr]],
         natives: Sequence[TensorAttr],
     ) -> None:
         self._coherence, self._bound = coherence, bound
@@ -175,8 +190,10 @@ class BoundFrame:
         mem, attr = self._bound[True, index]
         return _read(self._coherence.read(mem, f"input {native.name}"), attr, native)
 
-    def write(self, frame: RunOutputs, natives: Sequence[TensorAttr]) -> None:
-        """Put the results into the memory of the outputs.
+    def write(
+        self, frame: FrameOutputs, natives: Sequence[TensorAttr], written: Collection[int] = ()
+    ) -> None:
+        """Put the results into the memory of the outputs; those that are ``written`` are there already.
 
         Raises:
             InputInvalid: see ``Unchanged``.
@@ -187,7 +204,7 @@ class BoundFrame:
         stored: Optional[list[Array]] = None
         real: Optional[list[Array]] = None
         for index, native in enumerate(natives):
-            if (False, index) not in self._bound:
+            if (False, index) not in self._bound or index in written:
                 continue
             mem, attr = self._bound[False, index]
             if mem.closed:

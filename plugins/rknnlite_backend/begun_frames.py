@@ -1,0 +1,101 @@
+"""How a context that computes in this process runs frames, begins them and waits for them."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from .running import check_timeout, check_under_way
+from .zero_copy_context import ZeroCopyContext
+
+if TYPE_CHECKING:
+    from .in_flight import InFlight
+
+__all__ = ["BegunFrames", "FrameBegun"]
+
+
+class FrameBegun(Protocol):
+    """A frame that is about to be computed, with all of the context that a later call may change."""
+
+    number: int
+
+
+Frame = TypeVar("Frame", bound=FrameBegun)
+
+
+class BegunFrames(ZeroCopyContext, Generic[Frame]):
+    """``run``, ``start`` and ``wait``; a subclass says what a frame is and computes it."""
+
+    _flight: InFlight | None = None
+    """Frames that ``start`` has begun; most contexts never do."""
+
+    @property
+    def _one_at_a_time(self) -> bool:
+        """Whether one frame alone is under way, as on a coprocessor."""
+        return False
+
+    @property
+    @abc.abstractmethod
+    def _newest(self) -> int | None:
+        """Number of the last frame that has begun; None before the first."""
+
+    @abc.abstractmethod
+    def _begin(self) -> Frame:
+        """A frame on the inputs of this moment; raises ContextInvalid or RknnError where something is missing."""
+
+    @abc.abstractmethod
+    def _keep_inputs(self, frame: Frame) -> None:
+        """Let the frame have inputs of its own: the program writes into its memory again before it is computed."""
+
+    @abc.abstractmethod
+    def _make(self, frame: Frame) -> None:
+        """Compute a frame, in whatever thread; others may call meanwhile what does not ``_settle``."""
+
+    def run(self) -> None:
+        with self.step():
+            self._settle()
+            self._make(self._begin())
+
+    def start(self, timeout_ms: int = 0) -> int:
+        """See ``Context.start``; bound memory is read here, and written when the frame ends."""
+        with self.step():
+            check_timeout(timeout_ms)
+            if self._flight is None:
+                from .in_flight import InFlight
+
+                self._flight = InFlight()
+            if self._one_at_a_time:
+                self._settle()
+            frame = self._begin()
+            self._keep_inputs(frame)
+            self._flight.begin(frame.number, self._make, frame)
+        return frame.number
+
+    def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
+        """See ``Context.wait``. A coprocessor has one frame under way, so that only the last one is legal there."""
+        with self.step():
+            check_timeout(timeout_ms)
+            newest = self._newest
+            check_under_way(frame_id, newest or 0 if self._one_at_a_time else 0, newest)
+            if self._flight is not None:
+                self._flight.wait(frame_id, timeout_ms)
+
+    def _settle(self) -> None:
+        """Let the frames under way end. What they raise is told by ``wait``; a coprocessor's runtime tells at once."""
+        if self._flight is None:
+            return
+        if self._one_at_a_time:
+            self._flight.wait(-1 if self._newest is None else self._newest)
+        else:
+            self._flight.finish()
+
+    def close(self) -> None:
+        """As ``Context.close``; frames that have not begun are given up, the one under way is waited for."""
+        self.refuse_inside()
+        self._give_up()
+        super().close()
+
+    def _give_up(self) -> None:
+        """End what ``start`` began; also for ``_release``, since a frame may have begun until then."""
+        if self._flight is not None:
+            self._flight.close()

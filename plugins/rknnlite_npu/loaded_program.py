@@ -1,0 +1,287 @@
+"""A program in memory that the NPU sees, ready to run: its words are written once, and where an address changes again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import ModelUnsupported
+from rknnlite.formats.slots import TensorKind
+from rknnlite.spi import CustomOp
+
+from .command_words import Words, values_of, with_values
+from .cores import jobs
+from .cpu_nodes import CpuNodes
+from .pixels import with_pixels
+from .placement import Bases
+from .program import NpuProgram
+from .submission import plan_program
+from .task import as_records
+from .transport import DeviceMemory, MemoryUse, SubmittedJob, Transport
+
+__all__ = ["LoadedProgram", "SharedWeights"]
+
+Bytes = NDArray[np.uint8]
+_LEAST = 64  # bytes of a buffer
+
+
+class SharedWeights:
+    """The weight buffer of a program and its duplicates: freed by the last that lets it go."""
+
+    def __init__(self, transport: Transport, program: NpuProgram) -> None:
+        self.transport = transport
+        self.memory = transport.allocate(max(_LEAST, program.weight_size))
+        self._users, self._lock = 1, threading.Lock()
+
+    def share(self) -> SharedWeights:
+        """For one more user."""
+        with self._lock:
+            self._users += 1
+        return self
+
+    def release(self) -> None:
+        """One user less."""
+        with self._lock:
+            self._users -= 1
+            last = not self._users
+        if last:
+            self.memory.close()
+
+
+@dataclass(frozen=True)
+class _Relocated:
+    """The words that hold addresses of one tensor."""
+
+    words: NDArray[np.int64]
+    offsets: NDArray[np.uint64]
+
+
+Step = Union[SubmittedJob, int]
+"""A job, or the number of a node of the CPU."""
+
+
+class LoadedProgram:
+    """Buffers of one program. ``run`` runs it once on what lies in ``io``.
+
+    Attributes:
+        io: the memory of each input and output, in the model's order; at first buffers of its own.
+    """
+
+    def __init__(
+        self, program: NpuProgram, weights: SharedWeights, cpu: CpuNodes, duplicate: bool = False
+    ) -> None:
+        """``weights`` belong to this program from now on. A duplicate has command words of its own: they hold its addresses.
+
+        Raises what ``plan`` raises, OutOfMemory.
+        """
+        self.program, self.cpu = program, cpu
+        self._weights, transport = weights, weights.transport
+        tensors = [program.tensors[i] for i in (*program.inputs, *program.outputs)]
+        self._own = [transport.allocate(max(_LEAST, tensor.size)) for tensor in tensors]
+        self.io = list(self._own)
+        self._internal = transport.allocate(max(_LEAST, program.internal_size))
+        self._tasks = transport.allocate(program.record_bytes, MemoryUse.TASKS)
+        self._commands = transport.allocate(8 * len(program.words)) if duplicate else None
+        bases = Bases(
+            weights.memory.address,
+            self._internal.address,
+            self._tasks.address,
+            [memory.address for memory in self.io],
+            None if self._commands is None else self._commands.address,
+        )
+        self.submission = plan_program(program, bases)
+        self._pixels = self._closed = False
+        self._steps: dict[tuple[int, bool, bool], list[tuple[Step, int]]] = {}
+        self._fill()
+
+    def _fill(self) -> None:
+        plan, transport = self.submission, self._weights.transport
+        if self._commands is None:
+            self._weights.memory.ndarray[: self.program.weight_size] = plan.weight_image()
+        else:
+            self._commands.ndarray[:] = plan.words.astype("<u8").view(np.uint8)
+        records = as_records(plan.tasks)
+        self._tasks.ndarray[: len(records)] = records
+        for memory in (self._weights.memory, self._commands, self._tasks):
+            if memory is not None:
+                transport.to_device(memory)
+
+    # -- words that change --------------------------------------------------------------------------------
+
+    @cached_property
+    def _words(self) -> Words:
+        """The command words in memory."""
+        if self._commands is not None:
+            return self._commands.ndarray.view(np.uint64)
+        at = self.program.commands_offset
+        found: Words = self._weights.memory.ndarray[at : at + 8 * len(self.program.words)].view(np.uint64)
+        return found
+
+    @cached_property
+    def _relocated(self) -> list[_Relocated]:
+        """Per input and output."""
+        found = []
+        for index in (*self.program.inputs, *self.program.outputs):
+            places = [(r.word, r.offset) for r in self.program.relocations if r.tensor == index]
+            words, offsets = zip(*places) if places else ((), ())
+            found.append(_Relocated(np.array(words, np.int64), np.array(offsets, np.uint64)))
+        return found
+
+    def place_io(self, number: int, memory: Optional[DeviceMemory]) -> None:
+        """Let input or output ``number`` (inputs first) lie in ``memory`` from its offset on; None: in the program's own."""
+        memory = memory or self._own[number]
+        if self.io[number] is memory:
+            return
+        self.io[number] = memory
+        self._steps.clear()
+        where = self._relocated[number]
+        address = np.uint64(memory.address)
+        self._change(where.words, where.offsets + address)
+
+    @cached_property
+    def _pixel_words(self) -> tuple[NDArray[np.int64], Words, Words]:
+        """Where words differ for uint8 pixels, what they are otherwise, and then."""
+        plain = self.program.words
+        changed = with_pixels(self.program, plain)
+        at = np.flatnonzero(plain != changed)
+        return at, values_of(plain[at]), values_of(changed[at])
+
+    @cached_property
+    def takes_pixels(self) -> bool:
+        """Whether the NPU converts uint8 pixels of this program, and it is known how; in the mini format it always does."""
+        try:
+            return self.program.moved or bool(len(self._pixel_words[0]))
+        except ModelUnsupported:
+            return False
+
+    def _set_pixels(self, pixels: bool) -> None:
+        if pixels != self._pixels:
+            at, plain, changed = self._pixel_words
+            self._change(at, changed if pixels else plain)
+            self._pixels = pixels
+
+    def _change(self, at: NDArray[np.int64], values: Words) -> None:
+        """Give words other values, in memory and where they are kept."""
+        for words in (self._words, self._restored):
+            if words is not None:
+                words[at] = with_values(words[at], values)
+        self._words_changed()
+
+    @cached_property
+    def _restored(self) -> Optional[Words]:
+        """All words, for a program that writes into its own while it runs (a recurrent node): they are put back before a run."""
+        kinds = {self.program.tensors[r.tensor].kind for r in self.program.relocations}
+        return self._words.copy() if TensorKind.REGISTER_COMMANDS in kinds else None
+
+    def _words_changed(self) -> None:
+        self._weights.transport.to_device(self._commands or self._weights.memory)
+
+    # -- running ------------------------------------------------------------------------------------------
+
+    def view(self, tensor: int) -> Bytes:
+        """The bytes of an activation, an input or an output."""
+        named = (*self.program.inputs, *self.program.outputs)
+        if tensor in named:
+            return self.io[named.index(tensor)].ndarray
+        found = self.program.tensors[tensor]
+        start = found.offset or 0
+        return self._internal.ndarray[start : start + found.size]
+
+    def run(self, mask: int, pixels: bool, after: Optional[Callable[[int], None]] = None) -> None:
+        """Run once on the content of ``io``.
+
+        Args:
+            mask: cores; 0 is one core.
+            pixels: inputs of few channels hold uint8 pixels.
+            after: called behind each node with its number; nodes are then jobs of their own.
+
+        Raises what a transport and nodes of the CPU raise.
+        """
+        self._set_pixels(pixels)
+        if self._restored is not None:
+            self._words[:] = self._restored
+            self._words_changed()
+        transport, inputs = self._weights.transport, len(self.program.inputs)
+        for memory in self.io[:inputs]:
+            transport.to_device(memory)
+        under_way = False
+        for step, last in self._schedule(mask, pixels, after is not None):
+            if isinstance(step, int):
+                if under_way:
+                    transport.wait()
+                    under_way = False
+                self._run_on_cpu(step)
+            else:
+                transport.submit(step)
+                under_way = True
+            if after is not None:
+                transport.wait()
+                transport.from_device(self._internal)
+                after(last)
+        transport.wait()
+        for memory in self.io[inputs:]:
+            transport.from_device(memory)
+
+    def _run_on_cpu(self, number: int) -> None:
+        transport = self._weights.transport
+        reads, writes = ({id(m): m for m in map(self._memory_of, part)} for part in self.cpu.touched(number))
+        for memory in reads.values():
+            transport.from_device(memory)
+        self.cpu.run(number, self.view)
+        for memory in writes.values():
+            transport.to_device(memory)
+
+    def _memory_of(self, tensor: int) -> DeviceMemory:
+        named = (*self.program.inputs, *self.program.outputs)
+        return self.io[named.index(tensor)] if tensor in named else self._internal
+
+    def _schedule(self, mask: int, pixels: bool, each: bool) -> list[tuple[Step, int]]:
+        """Jobs and nodes of the CPU in order, each with the number of its last node; ``each``: a job per node."""
+        key = (mask, pixels, each)
+        if key not in self._steps:
+            self._steps[key] = self._scheduled(*key)
+        return self._steps[key]
+
+    def _scheduled(self, mask: int, pixels: bool, each: bool) -> list[tuple[Step, int]]:
+        found: list[tuple[Step, int]] = [(number, number) for number in self.cpu.numbers]
+        for job in jobs(self.program, mask, pixels):
+            node_of = {i: self.program.tasks[i].node for core in job.cores for i in core}
+            parts = [{node} for node in set(node_of.values())] if each else [set(node_of.values())]
+            for nodes in filter(None, parts):
+                cores = [[i for i in core if node_of[i] in nodes] for core in job.cores]
+                found.append((self._job(mask, cores), max(nodes)))
+        return sorted(found, key=lambda step: step[1])
+
+    def _job(self, mask: int, cores: Sequence[Sequence[int]]) -> SubmittedJob:
+        """One job; records of a core follow each other in the task buffer."""
+        tasks = self.submission.tasks
+        constants = (self._weights.memory, self._commands)
+        return SubmittedJob(
+            mask=mask or 1,
+            cores=tuple(range(core[0], core[-1] + 1) if core else range(0) for core in cores),
+            tasks=tuple(tuple(tasks[i] for i in core) for core in cores),
+            task_memory=self._tasks,
+            reads=[memory for memory in constants if memory is not None],
+            writes=[self._internal, *self.io],
+        )
+
+    def twin(self, ops: Mapping[str, CustomOp]) -> LoadedProgram:
+        """The same program for another context: weights are shared, all else is its own."""
+        return LoadedProgram(self.program, self._weights.share(), self.cpu.twin(ops), duplicate=True)
+
+    def close(self) -> None:
+        """Free the buffers; may be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        self.cpu.close()
+        for memory in (*self._own, self._internal, self._tasks, self._commands):
+            if memory is not None:
+                memory.close()
+        self._weights.release()

@@ -1,0 +1,40 @@
+"""The error for whatever the machine does not understand: it never gives a result then."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from rknnlite.errors import ModelUnsupported
+
+__all__ = ["MachineRefused"]
+
+
+class MachineRefused(ModelUnsupported):
+    """A word, a register, a mode or an address that the machine does not execute.
+
+    Attributes:
+        unit: name of the unit, as in ``command_words.UNITS``, or ``memory``.
+        register: its number; None where no single register is to blame.
+        field: name of the field.
+        value: what it holds.
+        task: index of the record among those of the run; None where no task runs.
+    """
+
+    def __init__(
+        self,
+        unit: str,
+        register: Optional[int],
+        field: str,
+        value: int,
+        task: Optional[int] = None,
+        why: str = "",
+    ) -> None:
+        self.unit, self.register, self.field, self.value, self.task = unit, register, field, value, task
+        self.why = why
+        super().__init__(unit, register, field, value, task, why)
+
+    def __str__(self) -> str:
+        at = "" if self.register is None else f" {self.register:#06x}"
+        where = "" if self.task is None else f"task {self.task}: "
+        why = self.why or "the machine does not know what that does"
+        return f"{where}{self.unit}{at} {self.field} = {self.value:#x}: {why}"

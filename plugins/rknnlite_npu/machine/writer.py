@@ -1,0 +1,232 @@
+"""How the output stage puts results into memory: surfaces of atoms, or transposed in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import numbers as n
+from .memory import Memory
+from .registers import Field, UnitRegisters
+from .surfaces import ATOM, atoms
+
+__all__ = ["write"]
+
+COMBINED = Field("COMB_USE", 0x400C, 31, 31)
+TRANSPOSED = Field("TP_EN", 0x400C, 30, 30)
+NONALIGN = Field("NONALIGN", 0x400C, 25, 25)
+SURFACE_LENGTH = Field("SURF_LEN", 0x400C, 24, 9)
+REGROUPED = Field("RGP_TYPE", 0x400C, 29, 26)
+OUT_PRECISION = Field("OUT_PRECISION", 0x4010, 31, 29)
+MULTIPLE_SURFACES = Field("MC_SURF_OUT", 0x4010, 3, 3)
+FILL = Field("OFFSET_PEND", 0x4014, 15, 0)
+ADDRESS = Field("DST_BASE_ADDR", 0x4020)
+SURFACE_STRIDE = Field("DST_SURF_STRIDE", 0x4024, 31, 4)
+WIDTH = Field("WIDTH", 0x4030, 12, 0)
+HEIGHT = Field("HEIGHT", 0x4034, 12, 0)
+NOTCH = Field("NOTCH_ADDR_0", 0x4038, 12, 0)
+SECOND_NOTCH = Field("NOTCH_ADDR_1", 0x4038, 28, 16)
+ORIGINAL_CHANNEL = Field("ORIG_CHANNEL", 0x403C, 28, 16)
+TRANSPOSED_ORIGIN = Field("TP_ORG_EN", 0x4050, 27, 27)
+REGROUP_COUNT = Field("RGP_CNTER", 0x4050, 31, 28)
+SIZE_E = Field("SIZE_E_2", 0x4050, 10, 8), Field("SIZE_E_1", 0x4050, 7, 5), Field("SIZE_E_0", 0x4050, 4, 2)
+WRITTEN_CHANNEL = Field("CHANNEL_WDMA", 0x4058, 12, 0)
+GROUPS = Field("SIZE_C_WDMA", 0x4058, 26, 16)
+OF_16_BITS = Field("TP_PRECISION", 0x4058, 27, 27)
+WRITTEN_HEIGHT = Field("HEIGHT_WDMA", 0x405C, 28, 16)
+WRITTEN_WIDTH = Field("WIDTH_WDMA", 0x405C, 12, 0)
+SURFACE_ADD = Field("SURF_ADD", 0x40C0, 31, 4)
+_WORD = 2  # bytes of what is transposed
+_LANES = ATOM // _WORD
+_KEPT = {2: 1, 3: 2}  # RGP_TYPE -> bytes of an atom
+
+
+def write(
+    r: UnitRegisters,
+    memory: Memory,
+    values: n.Values,
+    precision: int,
+    repeated: int,
+    without_effect: Mapping[int, int],
+) -> int:
+    """Write (H, W, C); returns the bytes written.
+
+    Args:
+        precision: of the elements that are written.
+        repeated: surfaces that unpooling makes of one.
+        without_effect: bits of registers that change no result.
+
+    Raises:
+        MachineRefused: a way that is not understood, or a place in no buffer.
+    """
+    _look(r)
+    stored = n.encoded(values, precision)
+    if r[TRANSPOSED] and r[TRANSPOSED_ORIGIN]:
+        r.refuse(TRANSPOSED, "together with TP_ORG_EN")
+    packed = r.need(NONALIGN, 1) if r[REGROUPED] else r[NONALIGN]
+    r.finish(without_effect)
+    if r[REGROUPED]:
+        return _first_bytes(r, memory, stored)
+    if packed:
+        return _packed(r, memory, stored)
+    if r[TRANSPOSED]:
+        return _exchanged(r, memory, stored)
+    if r[TRANSPOSED_ORIGIN]:
+        return _transposed(r, memory, stored)
+    lanes = ATOM // stored.itemsize
+    if r[WRITTEN_CHANNEL] >= -(-stored.shape[2] // lanes) * lanes:
+        return _spread(r, memory, stored)
+    return _surfaces(r, memory, stored, repeated)
+
+
+def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Write (H, W, C) without gaps: all numbers of a position, position by position."""
+    height, width, _ = stored.shape
+    if (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
+        r.refuse(WRITTEN_HEIGHT, f"{height} x {width} positions are to be written")
+    packed = np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
+    if -(-packed.size // ATOM) != r[SURFACE_LENGTH]:
+        r.refuse(SURFACE_LENGTH, f"{packed.size} bytes are to be written")
+    memory.view(r[ADDRESS], packed.size)[...] = packed
+    return packed.size
+
+
+def _look(r: UnitRegisters) -> None:
+    """Look at the fields of all ways to write; refuse what none of them understands."""
+    _ = r[REGROUPED]
+    r.need(REGROUP_COUNT, 0)
+    r.need(MULTIPLE_SURFACES, 0)
+    used = (
+        COMBINED,
+        *SIZE_E,
+        SURFACE_ADD,
+        SURFACE_LENGTH,
+        GROUPS,
+        OF_16_BITS,
+        NOTCH,
+        SECOND_NOTCH,
+        WRITTEN_HEIGHT,
+    )
+    more = (
+        WRITTEN_WIDTH,
+        WRITTEN_CHANNEL,
+        ORIGINAL_CHANNEL,
+        ADDRESS,
+        SURFACE_STRIDE,
+        FILL,
+        TRANSPOSED,
+        TRANSPOSED_ORIGIN,
+    )
+    _ = [r[field] for field in (*used, *more)]
+    r.need(OUT_PRECISION, *n.SIZES)
+
+
+def _atoms_of(r: UnitRegisters, stored: n.Values, channels: int) -> n.Values:
+    """(H, W, surfaces, 16 bytes) of as many surfaces as ``channels`` need; lanes without a channel hold OFFSET_PEND."""
+    lanes = ATOM // stored.itemsize
+    height, width, there = stored.shape
+    surfaces = -(-channels // lanes)
+    out = np.full((height, width, surfaces * lanes), _fill(r, stored.dtype), stored.dtype)
+    out[..., : min(channels, there)] = stored[..., :channels]
+    return out.view(np.uint8).reshape(height, width, surfaces, ATOM)
+
+
+def _fill(r: UnitRegisters, kind: np.dtype[Any]) -> n.Values:
+    """OFFSET_PEND as a number of the output, (1,)."""
+    bits = np.array([r[FILL]], "<u4").view(np.uint8)
+    number: n.Values = bits[: kind.itemsize].view(kind)
+    return number
+
+
+def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int) -> int:
+    """Surfaces of atoms, but not those that only fill up a group. Positions may come in other rows than they are written in."""
+    channels = (min(r[WRITTEN_CHANNEL], r[ORIGINAL_CHANNEL]) + 1) * repeated
+    rows, columns = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
+    if rows * columns != stored.shape[0] * stored.shape[1]:
+        r.refuse(
+            WRITTEN_HEIGHT, f"{rows} x {columns} are to be written of {stored.shape[0]} x {stored.shape[1]}"
+        )
+    cells = _atoms_of(r, stored, channels)
+    surfaces = cells.shape[2]
+    row = (columns + r[NOTCH]) * ATOM
+    view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), r[SURFACE_STRIDE] * ATOM, row)
+    view[...] = cells.reshape(rows, columns, surfaces, ATOM).transpose(2, 0, 1, 3)
+    return view.size
+
+
+def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """The first byte, or the first two, of every atom without gaps between: a cube of one channel as plain rows."""
+    kept = r.need(REGROUPED, *_KEPT)
+    height, width, channels = stored.shape
+    if channels * stored.itemsize != ATOM or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
+        r.refuse(REGROUPED, "positions of one atom are expected")
+    first = np.ascontiguousarray(stored).view(np.uint8)[..., : _KEPT[kept]]
+    view = memory.view(r[ADDRESS], first.size)
+    view[...] = first.reshape(-1)
+    return view.size
+
+
+def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Positions with gaps between: columns are written as rows of one atom, rows as channels."""
+    height, width, channels = stored.shape
+    if (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH], r[WRITTEN_CHANNEL] + 1) != (width, 0, channels * height):
+        r.refuse(WRITTEN_CHANNEL, f"{height} x {width} positions of {channels} channels are not spread so")
+    cells = _atoms_of(r, stored, r[ORIGINAL_CHANNEL] + 1)
+    surfaces = cells.shape[2]
+    for y in range(height):
+        at = r[ADDRESS] + y * r[SURFACE_ADD] * ATOM
+        view = atoms(memory, at, (surfaces, width, 1), r[SURFACE_STRIDE] * ATOM, (1 + r[NOTCH]) * ATOM)
+        view[...] = cells[y].transpose(1, 0, 2)[:, :, None]
+    return cells.size
+
+
+def _transposed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Atoms come surface by surface; a run of them becomes a block: lane by lane, the numbers of the run.
+
+    Of 8 numbers of 16 bits: 8 atoms give one, those of a lane lie in rows and columns. Of 16 bytes, which come as 8 numbers of
+    16 bits: 16 atoms give one, lanes 8 and up are the second row.
+    """
+    height, width, channels = stored.shape
+    if stored.itemsize != _WORD or channels % _LANES:
+        r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers are transposed")
+    words = r[OF_16_BITS]
+    rows, columns, count = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1, r[GROUPS] + 1
+    run = _LANES * rows * columns if words else ATOM
+    surfaces = stored.reshape(height * width, channels // _LANES, _LANES).transpose(1, 0, 2)
+    stream = np.ascontiguousarray(surfaces).reshape(-1, _LANES)
+    if len(stream) != count * run or not (words or (rows, columns) == (2, 1)):
+        r.refuse(GROUPS, f"{height} x {width} positions of {channels} channels do not make such blocks")
+    if words:
+        cells = stream.reshape(count, rows, columns, _LANES, _LANES).transpose(0, 4, 1, 2, 3)
+    else:
+        lanes = stream.view(np.uint8).reshape(count, ATOM, 2, _LANES)
+        cells = lanes.transpose(0, 3, 2, 1)[:, :, :, None]
+    return _put(r, memory, np.ascontiguousarray(cells).view(np.uint8))
+
+
+def _exchanged(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Atoms change places: surfaces become rows, rows columns, columns surfaces."""
+    height, width, channels = stored.shape
+    if stored.itemsize != _WORD or channels % _LANES or not r[OF_16_BITS]:
+        r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers change places")
+    groups, rows, columns = channels // _LANES, r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
+    if (rows, columns) != (groups, height) or r[GROUPS] or any(r[field] + 1 != width for field in SIZE_E):
+        r.refuse(
+            WRITTEN_WIDTH,
+            f"{height} rows of {width} positions of {channels} channels do not change places so",
+        )
+    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height, width, groups, ATOM)
+    return _put(r, memory, cells.transpose(1, 2, 0, 3)[None])
+
+
+def _put(r: UnitRegisters, memory: Memory, cells: n.Values) -> int:
+    """Write atoms (group, surface, row, column, bytes)."""
+    groups, surfaces, rows, columns, _ = cells.shape
+    row = (columns + r[NOTCH]) * ATOM
+    for group in range(groups):
+        at = r[ADDRESS] + group * r[SURFACE_ADD] * ATOM
+        view = atoms(memory, at, (surfaces, rows, columns), r[SURFACE_STRIDE] * ATOM, row)
+        view[...] = cells[group]
+    return cells.size

@@ -1,0 +1,116 @@
+"""How work reaches an NPU: memory that it sees, and jobs. One class for each kernel interface, and one for the machine.
+
+What a context does with it: allocate, write, ``to_device``, ``submit``, ``wait``, ``from_device``, read.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rknnlite_backend.host_memory import HostMemory
+
+from .task import Task
+
+__all__ = ["DeviceMemory", "MemoryUse", "SharedTransport", "SubmittedJob", "Transport"]
+
+
+class MemoryUse(enum.Enum):
+    """What a buffer is for; some kernels want to know."""
+
+    TASKS = "tasks"
+    DATA = "data"
+
+
+class DeviceMemory(HostMemory):
+    """A buffer at an address of the NPU's: ``address``, and the view of the CPU.
+
+    ``forget`` takes it from the NPU's addresses; it is called once, when the buffer is closed or nobody holds it any more.
+    """
+
+    address: int = 0
+    forget: Callable[[], object] = staticmethod(lambda: None)
+
+    def close(self) -> None:
+        super().close()
+        self.forget()
+
+
+@dataclass(frozen=True)
+class SubmittedJob:
+    """What a kernel gets at once.
+
+    Attributes:
+        mask: cores that share it, a bit each.
+        cores: per core its records in the task buffer.
+        tasks: the same records, with their addresses, for a kernel that has no task buffer.
+        task_memory: the task buffer.
+        reads, writes: buffers of the job; one that it reads and writes is in ``writes`` alone.
+    """
+
+    mask: int
+    cores: tuple[range, ...]
+    tasks: tuple[tuple[Task, ...], ...]
+    task_memory: DeviceMemory
+    reads: Sequence[DeviceMemory]
+    writes: Sequence[DeviceMemory]
+
+
+class Transport(abc.ABC):
+    """One way to an NPU, opened for one context and its duplicates."""
+
+    name: str = ""
+    """What ``Context.versions`` calls it."""
+
+    @abc.abstractmethod
+    def allocate(self, size: int, use: MemoryUse = MemoryUse.DATA, flags: int = 0) -> DeviceMemory:
+        """Fresh memory of zeros; raises OutOfMemory. ``flags`` are those of ``Context.create_mem``."""
+
+    @abc.abstractmethod
+    def import_fd(self, fd: int, size: int, offset: int = 0) -> DeviceMemory:
+        """Memory behind a descriptor, which stays the caller's; raises ParamInvalid."""
+
+    @abc.abstractmethod
+    def to_device(self, memory: DeviceMemory) -> None:
+        """What the CPU has written is what the NPU reads."""
+
+    @abc.abstractmethod
+    def from_device(self, memory: DeviceMemory) -> None:
+        """What the NPU has written is what the CPU reads."""
+
+    @abc.abstractmethod
+    def submit(self, job: SubmittedJob) -> None:
+        """Begin a job; it follows those that were begun before. Raises RknnError for what is refused."""
+
+    @abc.abstractmethod
+    def wait(self, timeout_ms: int = 0) -> None:
+        """Until all jobs are done; raises what they raise, RunTimeout for one that did not end."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Free all; may be called again."""
+
+
+class SharedTransport:
+    """The transport of a context and its duplicates, closed by the last that lets it go."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._users, self._lock = 1, threading.Lock()
+
+    def share(self) -> SharedTransport:
+        """For one more user."""
+        with self._lock:
+            self._users += 1
+        return self
+
+    def release(self) -> None:
+        """One user less."""
+        with self._lock:
+            self._users -= 1
+            last = not self._users
+        if last:
+            self.transport.close()
