@@ -5,6 +5,8 @@
   in the words), ``command_words`` (units, registers, what ends a program), ``program_chain`` (that each leads to another).
 * What a plan adds: ``placement`` (where everything lies), ``pixels`` (the NPU converts uint8 itself), ``cores`` (which core
   gets which tasks, in which jobs), ``register_groups`` (what registers hold that a task does not write).
+* What a plan costs: ``counts`` (tasks, words, products, bytes; ``task_sizes``: which registers tell), ``cycles`` (an estimate),
+  ``limits`` (what it comes near), ``cpu_reasons``; ``inspector`` and ``layer_table`` are ``info --npu`` and ``perf --npu``.
 * ``plan_command`` is ``rknnlite npu-plan``, ``plan_file`` the arrays that it writes.
 """
 
@@ -17,8 +19,9 @@ from rknnlite import hookimpl
 
 if TYPE_CHECKING:
     from rknnlite.spi.command import Command
+    from rknnlite.spi.inspection import Inspector
 
-__all__ = ["rknnlite_register_commands"]
+__all__ = ["rknnlite_register_commands", "rknnlite_register_inspectors"]
 
 
 @hookimpl
@@ -28,3 +31,11 @@ def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
 
     for command in commands_of("npu"):
         register(command)
+
+
+@hookimpl
+def rknnlite_register_inspectors(register: Callable[[Inspector], None]) -> None:
+    """Tell what the NPU is given for a model."""
+    from .inspector import NpuInspector
+
+    register(NpuInspector())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Optional
@@ -13,7 +13,7 @@ from rknnlite_graph.reading.tensor_storage import Storage
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import IoTensor, Model
-from rknnlite.formats.flat_model import FlatModel
+from rknnlite.formats.flat_model import ELEMENT_TYPES, FlatModel
 from rknnlite.formats.flatbuffer import Table
 from rknnlite.formats.mini import RknnMini
 from rknnlite.formats.rknn6 import Rknn6
@@ -26,6 +26,7 @@ from rknnlite.formats.slots import (
     TensorKind,
     TensorSlot,
 )
+from rknnlite.tensor import DType
 
 from .command_words import Words
 from .relocations import Relocation, read_relocations
@@ -48,11 +49,12 @@ class NpuTensor:
     """A tensor, and where it lies.
 
     Attributes:
-        native: dimensions as the NPU keeps it, e.g. (1, C1, H, W, C2).
+        native: dimensions as the NPU keeps it, e.g. (1, C1, H, W, C2); ``shape`` are those of the network.
         size: bytes, as the file says; of activations with their padding.
         constant: its bytes lie in the weight buffer, else in the internal one.
         offset: of its first byte in that buffer; None where it lies in neither.
         content: the bytes of a constant.
+        dtype: of its elements; None where the file does not say (compressed weights).
     """
 
     name: str
@@ -62,6 +64,8 @@ class NpuTensor:
     constant: bool = False
     offset: Optional[int] = None
     content: memoryview = _NOTHING
+    dtype: Optional[DType] = None
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,10 @@ class NpuProgram:
     def extents(self) -> list[tuple[int, int]]:
         """(first word, number of words) of the tasks, in order; those that several tasks share once."""
         return sorted({(task.first, task.amount) for task in self.tasks})
+
+    def tensors_of(self, numbers: Iterable[int]) -> list[NpuTensor]:
+        """Those that a node names; operands that are left out are negative."""
+        return [self.tensors[i] for i in numbers if 0 <= i < len(self.tensors)]
 
     def stored_at(self) -> list[int]:
         """The address of each tensor that the words in the file assume."""
@@ -227,9 +235,10 @@ def _tensor(table: Table, constant_at: Optional[int], content: memoryview) -> Np
         raise ModelInvalid(f"damaged file: tensor {name} has {size} bytes at byte {offset}")
     place = offset if kind in _ACTIVATIONS else None
     native = tuple(table.i32s(TensorSlot.NATIVE_DIMS).tolist())
+    dtype, shape = ELEMENT_TYPES.get(table.i8(TensorSlot.TYPE)), tuple(table.i32s(TensorSlot.DIMS).tolist())
     if constant_at is not None:
-        return NpuTensor(name, kind, native, len(content), True, constant_at, content)
-    return NpuTensor(name, kind, native, size, False, place)
+        return NpuTensor(name, kind, native, len(content), True, constant_at, content, dtype, shape)
+    return NpuTensor(name, kind, native, size, False, place, dtype=dtype, shape=shape)
 
 
 def _program(
