@@ -1,8 +1,9 @@
 """The NPU's command words: what a runtime hands to the kernel for one run, from the file alone.
 
 * ``submission`` is the pure function ``plan``: buffers, relocated command words, task records, pixels, which cores get what.
-* What a file holds: ``program`` (tensors, nodes, words, records), ``task`` (a record), ``relocations`` (where addresses stand
-  in the words), ``command_words`` (units, registers, what ends a program), ``program_chain`` (that each leads to another).
+* What a file holds: ``program`` (tensors, nodes, words, records), ``task`` (a record), ``weight_buffer`` (where constants lie),
+  ``relocations`` (where addresses stand in the words), ``command_words`` (units, registers, what ends a program), ``program_chain``
+  (that each leads to another).
 * What a plan adds: ``placement`` (where everything lies), ``pixels`` (the NPU converts uint8 itself), ``cores`` (which core
   gets which tasks, in which jobs), ``register_groups`` (what registers hold that a task does not write).
 * What a plan costs: ``counts`` (tasks, words, products, bytes; ``task_sizes``: which registers tell), ``cycles`` (an estimate),

@@ -48,7 +48,10 @@ def test_products_are_those_of_the_graph(soc: str) -> None:
                 continue
             outputs, inputs, *kernel = node.conv.weight_shape
             products = shape[0] * shape[2] * shape[3] * outputs * kernel[0] * kernel[1]
-            assert counts[node.name].macs == products * (1 if node.conv.depthwise else inputs), (name, node.name)
+            assert counts[node.name].macs == products * (1 if node.conv.depthwise else inputs), (
+                name,
+                node.name,
+            )
             equal += 1
     assert equal >= 3
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from rknnlite_npu.cpu_reasons import cpu_reason
 from rknnlite_npu.placement import Bases
@@ -10,6 +12,7 @@ from rknnlite_npu.submission import plan
 from rknnlite import plugins
 from rknnlite.formats import ModelFile
 from tests.cli.conftest import Call, call
+from tests.support.classic import downgrade
 from tests.support.corpus import EXAMPLES, genuine
 
 from .plans import SOCS, planned, plans_of
@@ -39,11 +42,17 @@ def test_info_as_data(call: Call) -> None:
     assert [node["op"] for node in told["cpu"]] == ["Reshape"]
 
 
-def test_what_is_not_known_is_said(call: Call) -> None:
-    done = call("info", genuine("dynamic_three.rk3588.i8"), "--npu")
-    assert done.code == 0 and "on the NPU: not known: " in done.out and "3 graphs, one per set of shapes" in done.out
-    refused = call("perf", genuine("dynamic_three.rk3588.i8"), "--npu")
-    assert refused.code == 3 and "3 graphs, one per set of shapes" in refused.err
+def test_what_is_not_known_is_said(call: Call, tmp_path: Path) -> None:
+    old = tmp_path / "old.rknn"
+    old.write_bytes(downgrade(genuine("conv_relu.rk3588.i8"), 2))
+    done = call("info", old, "--npu")
+    assert (
+        done.code == 0
+        and "on the NPU: not known: " in done.out
+        and "container 2: how the runtime makes" in done.out
+    )
+    refused = call("perf", old, "--npu")
+    assert refused.code == 3 and "container 2: how the runtime makes" in refused.err
 
 
 def test_perf_estimates_without_a_run(call: Call) -> None:

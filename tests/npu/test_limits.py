@@ -71,8 +71,12 @@ def test_a_node_whose_commands_are_missing() -> None:
     left = dataclasses.replace(
         found.program, tasks=tuple(t for t in found.program.tasks if t.node != gone), first_tasks=()
     )
-    told = [one for one in limits(dataclasses.replace(found, program=left), count(found)) if one.name == "nothing"]
-    assert [one.node for one in told] == [str(nodes[gone])] and "has no task and its result lies elsewhere" in told[0].text
+    told = [
+        one for one in limits(dataclasses.replace(found, program=left), count(found)) if one.name == "nothing"
+    ]
+    assert [one.node for one in told] == [
+        str(nodes[gone])
+    ] and "has no task and its result lies elsewhere" in told[0].text
 
 
 def test_of_each_node_the_worst_is_told() -> None:

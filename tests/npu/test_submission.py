@@ -127,10 +127,10 @@ def test_what_was_never_recorded_is_said() -> None:
 
 
 def test_what_would_be_a_guess_is_refused() -> None:
-    with pytest.raises(ModelUnsupported, match="3 graphs, one per set of shapes"):
-        planned("dynamic_three.rk3588.i8")
     old = downgrade(genuine("conv_relu.rk3588.i8"), 2)
-    with pytest.raises(ModelUnsupported, match="container 2: how the runtime makes command words"):
+    with pytest.raises(
+        ModelUnsupported, match=r"container 2: how the runtime makes command words.*not what ends a program"
+    ):
         plan(ModelFile(old).model, BASES)
     with pytest.raises(ModelUnsupported, match="RKNPU f2: how this NPU family converts uint8 pixels"):
         planned("conv_relu.rk3576.i8", pixels=True)
