@@ -152,3 +152,25 @@ def test_what_would_be_a_guess_is_refused() -> None:
 def test_addresses_that_do_not_fit_are_refused(bases: Bases, said: str) -> None:
     with pytest.raises(InputInvalid, match=said):
         plan_program(planned("conv_relu.rk3588.i8").program, bases)
+
+
+def test_nodes_with_several_outputs_write_each_of_them() -> None:
+    """No recording has such a node: their addresses are in the list, one for each output."""
+    checked = 0
+    for soc in SOCS:
+        for name, found in plans_of(soc):
+            program = found.program
+            for number, node in enumerate(program.nodes):
+                words = {
+                    word
+                    for task in program.tasks
+                    if task.node == number
+                    for word in range(task.first, task.first + task.amount)
+                }
+                outputs = {index for index in node.outputs if program.tensors[index].shape}
+                if len(outputs) < 2 or not words:
+                    continue
+                checked += 1
+                named = {r.tensor for r in program.relocations if r.word in words}
+                assert outputs <= named, (name, str(node))
+    assert checked > 0

@@ -34,8 +34,6 @@ from rknnlite_llm.gbnf_lark import lark_of_gbnf
 from rknnlite_llm.gguf import read_gguf
 from rknnlite_llm.schemas import schema_text
 from rknnlite_llm.template_budget import RenderStopped
-from rknnlite_npu.placement import Bases
-from rknnlite_npu.submission import plan
 from rknnlite_protocol import grpc_codec, rest_codec
 from rknnlite_protocol.grpc_messages import message
 from rknnlite_protocol.requests import InferRequest, Tensor
@@ -45,10 +43,10 @@ from rknnlite_server.settings import ServerSettings, settings_from_params
 import rknnlite
 from rknnlite.errors import RknnError
 from rknnlite.files.arrays import array_of, read_archive
-from rknnlite.formats import ModelFile
 from rknnlite.formats.rkllm import RkllmFile
-from tests.support import damage, llm_damage
+from tests.support import llm_damage, npu_damage
 from tests.support.corpus import genuine
+from tests.support.npu_damage import npu_files, use_plan
 from tests.support.onnx_damage import edited_networks
 
 __all__ = ["READERS", "Reader", "used"]
@@ -364,16 +362,6 @@ def _use_library_wire(data: bytes, folder: Path) -> object:
     return None
 
 
-def _npu_files() -> list[bytes]:
-    names = ("conv_relu.rk3588.i8", "conv_relu.rk3576.i8", "conv_uneven.rv1106.i8")
-    return [(ROOT / "tests/data" / f"{name}.rknn").read_bytes() for name in names]
-
-
-def _use_npu_plan(data: bytes, folder: Path) -> object:
-    found = plan(ModelFile(data).model, Bases(weight=1 << 28, internal=1 << 29))
-    return found.jobs(3 if len(found.program.first_tasks) > 1 else 0), found.weight_image()
-
-
 READERS: dict[str, Reader] = {
     "elf": Reader(_elf, _use_elf),
     "gbnf": Reader(lambda: [GBNF.encode()], lambda data, _: lark_of_gbnf(data.decode("utf-8", "replace"))),
@@ -381,7 +369,7 @@ READERS: dict[str, Reader] = {
     "grpc": Reader(_grpc, _use_grpc, _no_message()),
     "library-wire": Reader(_library_wire, _use_library_wire, allowance=1 << 30),
     "npy": Reader(_npy, lambda data, _: array_of(data), (ValueError,)),
-    "npu-plan": Reader(_npu_files, _use_npu_plan, (), lambda: st.one_of(list(map(damage.mixed, _npu_files())))),
+    "npu-plan": Reader(npu_files, use_plan, (), lambda: st.one_of(list(map(npu_damage.damaged, npu_files())))),
     "npz": Reader(_npz, _use_npz, (ValueError, OSError)),
     "onnx": Reader(_onnx, _use_onnx, _no_message(), _onnx_edits),
     "onnx-file": Reader(lambda: _onnx()[:1], _use_onnx_file, (), lambda: edited_networks(_onnx()[0])),
