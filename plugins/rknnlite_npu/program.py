@@ -95,6 +95,7 @@ class NpuProgram:
         commands_offset: of the first command word in the weight buffer.
         weight_size, internal_size: bytes of the two buffers.
         moved: the words in the file hold addresses of a memory that begins with them, not bare offsets.
+        batch: items that a run goes over, one after the other (``rknn_batch_size``).
         shape: index of the set of shapes; None: there is one.
         shared_internal: bytes of activations that the other sets need at most.
         other_constants: (offset, bytes) of what the graphs of the other sets have in the weight buffer, command words left out.
@@ -115,6 +116,7 @@ class NpuProgram:
     commands_offset: int
     weight_size: int
     moved: bool = False
+    batch: int = 1
     shape: Optional[int] = None
     shared_internal: int = 0
     other_constants: tuple[tuple[int, memoryview], ...] = ()
@@ -289,6 +291,7 @@ def _program(
         commands_offset=commands_offset,
         weight_size=weight_size,
         moved=moved,
+        batch=model.batch,
     )
     _check_tasks(program)
     return program

@@ -29,6 +29,7 @@ __all__ = ["Submission", "plan", "plan_program"]
 
 _RECORDED = "RKNPU v2"
 _RECORDED_CONTAINER = 6
+_WRITTEN_TO, _REGISTER = "RKNPU f2", 0x1064  # heard from people with RK3576
 _WRITES = (0x4020, 0x4018, 0x4010, 0x6070)
 
 
@@ -128,6 +129,13 @@ def _doubts(program: NpuProgram) -> Iterator[str]:
             f"{program.family}, container {program.container:#x}: nothing was recorded of it; addresses are where its own list "
             f"says, buffers {buffers}"
         )
+    if program.family == _WRITTEN_TO and _REGISTER in numbers_of(program.words):
+        yield (
+            f"{program.family}: people report that the vendor's runtime writes 0x777 into register {_REGISTER:#x}, which is 0 "
+            "in the file; it is left as it is"
+        )
+    if program.batch > 1:
+        yield f"a batch of {program.batch}: runs for the items after the first were never recorded; words are those of the first"
     if program.shape is not None:
         yield (
             "models for several sets of shapes were never recorded: that all graphs lie in one weight buffer is told by the "

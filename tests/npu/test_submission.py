@@ -122,6 +122,10 @@ def test_what_was_never_recorded_is_said() -> None:
     assert planned("conv_relu.rk3588.i8").doubts == ()
     for name in ("conv_relu.rk3576.i8", "unet_like.rv1106.i8", "conv_1x1.rv1103b.i8"):
         assert "nothing was recorded of it" in planned(name).doubts[0]
+    assert "writes 0x777 into register 0x1064" in planned("conv_relu.rk3576.i8").doubts[1]
+    assert planned("batch_four.rk3588.i8").doubts == (
+        "a batch of 4: runs for the items after the first were never recorded; words are those of the first",
+    )
     beyond = plan(ModelFile(EXAMPLES / "detect" / "detect_for_RK3566_RK3568.rknn").model, BASES).doubts
     assert "writes sides8 from byte 393216 on, which has 102400 bytes" in beyond[1]
 
