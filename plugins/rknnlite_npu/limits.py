@@ -100,7 +100,7 @@ def _jobs(plan: Submission, counts: Sequence[NodeCount], mask: int) -> Iterator[
         first, last = job.nodes
         busy = {plan.program.tasks[task].node for core in job.cores for task in core}
         seconds = sum(node_cycles(counts[node], widths).total for node in busy) / _CLOCK
-        if seconds > _NEAR * _JOB_SECONDS / 2:
+        if seconds > _JOB_SECONDS / 2:
             yield Limit(
                 "time",
                 f"job {number}",
