@@ -172,7 +172,7 @@ OWN_PLUGINS = {
         OwnPlugin("opencl", "op host"),
         OwnPlugin("riscv", "op host"),
         OwnPlugin("librknnrt", "other", {"exec": "exec_command", "librknnrt": "command"}),
-        OwnPlugin("npu", "other", {"npu-plan": "plan_command"}, offers=("backends",)),
+        OwnPlugin("npu", "other", {"npu-plan": "plan_command"}, offers=("backends", "inspectors")),
         OwnPlugin("onnx", "other", {"export-onnx": "export", "port": "port_command"}, offers=("lowerings",)),
         OwnPlugin("ray", "other", {"fleet": "command"}),
         OwnPlugin("server", "other", {"serve": "command"}, package="rknnlite-server"),
