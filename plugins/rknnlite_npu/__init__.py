@@ -14,6 +14,7 @@
   ``tensor_bytes`` are how tensors lie, ``frames`` what is kept of a run, ``perf`` and ``dump`` what is told of it.
 * ``transport`` is the way to an NPU: ``machine_transport`` that to the machine, ``core_jobs`` its cores; ``rknpu_abi`` the
   vendor's kernel interface.
+* ``machine`` executes words: a room of its own.
 """
 
 from __future__ import annotations
