@@ -6,11 +6,12 @@
 * What a plan adds: ``placement`` (where everything lies), ``pixels`` (the NPU converts uint8 itself), ``cores`` (which core
   gets which tasks, in which jobs), ``register_groups`` (what registers hold that a task does not write).
 * ``plan_command`` is ``rknnlite npu-plan``, ``plan_file`` the arrays that it writes.
+* Running: ``backend`` offers ``npu-machine``; ``context`` with ``running_context`` serves programs, ``opened_model`` is what
+  is fixed for a model, ``loaded_program`` its buffers and jobs, ``cpu_nodes`` what the NPU leaves out. ``inputs`` and
+  ``tensor_bytes`` are how tensors lie, ``frames`` what is kept of a run, ``perf`` and ``dump`` what is told of it.
+* ``transport`` is the way to an NPU: ``machine_transport`` that to the machine, ``core_jobs`` its cores; ``rknpu_abi`` the
+  vendor's kernel interface.
 * ``machine`` executes words: a room of its own.
-* Running: ``backend`` offers ``npu-machine``; ``context`` serves programs, ``opened_model`` is what is fixed for a model,
-  ``loaded_program`` its buffers and jobs, ``cpu_nodes`` what the NPU leaves out. ``inputs`` and ``tensor_bytes`` are how tensors
-  lie, ``frames`` what is kept of a run, ``perf`` and ``dump`` what is told of it.
-* ``transport`` is the way to an NPU: ``machine_transport`` that to the machine, ``core_jobs`` its cores.
 """
 
 from __future__ import annotations
