@@ -1,13 +1,14 @@
 """Programs that people proved on RK3588 boards, run on the machine: the same shapes, operands and results.
 
-* Matrix products, int8 and fp16, and the 4 x 36 x 16 example with its numbers: J. Matharu, the vendor's driver;
+* Products of matrices, int8 and fp16, the example of 4 x 36 x 16 with its numbers: J. Matharu, on the vendor's driver;
   github.com/mtx512/rk3588-npu, tests/matmul_int8.c, matmul_fp16.c, matmul_4_36_16.c.
-* Convolution 32 x 14 x 14, 128 kernels of 3 x 3, fp16: allbilly, Orange Pi 5; github.com/allbilly/rk3588, examples/conv_simple.py.
-  From the same: int8, int16, int32 add, subtract, multiply, maximum, minimum, absolute, negative (examples/elementwise_int.py); pools
-  of fp16, int8 and int16, averages, maxima, minima, 16 x 16 kernels, three channels (examples/pooling.py); SiLU by tables, fp16
-  (examples/silu.py).
-* Ties of the output converter, multipliers and shifts by sign: G. Ordinary, Turing RK1; github.com/gregordinary/rockchip-npu-notes,
-  encodings/out-cvt-converter.md.
+* A convolution of 32 x 14 x 14 with 128 kernels of 3 x 3, fp16: allbilly, Orange Pi 5; github.com/allbilly/rk3588,
+  examples/conv_simple.py.
+* int8, int16, int32: add, subtract, multiply, maximum, minimum, absolute, negative: the same, examples/elementwise_int.py.
+* Pools of fp16, int8, int16 (averages, maxima, minima, a kernel of 16, three channels): the same, examples/pooling.py.
+* SiLU by tables, fp16: the same, examples/silu.py.
+* Ties of the output converter; multipliers, shifts by sign, the order of the sum: G. Ordinary, Turing RK1;
+  github.com/gregordinary/rockchip-npu-notes, encodings/out-cvt-converter.md.
 
 Registers that their programs leave as they were are written here; nothing else is theirs.
 """

@@ -70,8 +70,8 @@ def test_atoms_change_places() -> None:
     """Activations become weights: surfaces of positions become positions of surfaces."""
     values = numbered(2, 8, 16)
     fields = {
-        0x400C: 1 << 30 | 0x1E5, 0x4050: 0x7FE, 0x4058: 1 << 27 | 15, 0x405C: 1 << 16 | 1, 0x4038: 14,
-        0x4024: 2 << 4, 0x40C0: 16 << 4,
+        0x400C: 1 << 30 | 0x1E5, 0x4050: 0x7FE, 0x4058: 1 << 27 | 15, 0x405C: 1 << 16 | 1, 0x4038: 14, 0x4024: 2 << 4,
+        0x40C0: 16 << 4,
     }  # fmt: skip
     stored = written(values, {DPU: fields}, values.nbytes).view("<i2").reshape(2, 8, 2, 8)
     assert np.array_equal(stored, values.reshape(2, 8, 2, 8).transpose(2, 1, 0, 3))
