@@ -120,6 +120,8 @@ def test_a_missing_or_foreign_array(tmp_path: Path) -> None:
     (tmp_path / dump.tensors[1].file).write_bytes(b"junk")
     with pytest.raises(ParamInvalid, match="cannot be read"):
         dump.value("a/b")
+
+
 def test_tensors_of_one_name_are_told_apart(tmp_path: Path) -> None:
     writer = DumpWriter(tmp_path)
     for item in range(2):

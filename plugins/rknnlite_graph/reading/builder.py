@@ -48,6 +48,7 @@ _SCRATCH = "_compute_zone"  # behind the name of the first result of a recurrent
 _BYTES_PER_TABLE = 24  # no tensor or node takes less of a genuine file
 _READINGS = 4  # genuine files take 0.2 of their size for names, dims and attributes
 
+
 def build_graph(model: FlatModel, index: int, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
     """Read graph ``index``; everything the file claims is checked. See ``read_graph``."""
     graphs = list(model.flat.tables(RootSlot.GRAPHS))
