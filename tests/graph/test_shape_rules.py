@@ -174,3 +174,10 @@ def test_stored_axes_are_known() -> None:
     axes = constant(np.array([1]))
     with pytest.raises(ModelInvalid, match="the_reducemean"):
         one_node("ReduceMean", [tensor("x", (2, 3, 4)), axes], [tensor("y", (2, 3))])
+
+
+@pytest.mark.parametrize(("op", "count"), [("PRelu", 1), ("MatMul", 1), ("OneHot", 2), ("ScatterND", 2)])
+def test_a_missing_operand_is_named(op: str, count: int) -> None:
+    given = [tensor(f"x{i}", (2, 3)) for i in range(count)]
+    with pytest.raises(ModelInvalid, match=f"the_{op.lower()}.*operand {count} is missing"):
+        one_node(op, given, [tensor("y", (2, 3))])
