@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_cpu.plan import MARKERS, ExecutionPlan
-from rknnlite_graph.graph import Graph, Node, Tensor, TensorRole
+from rknnlite_cpu.plan import ExecutionPlan
+from rknnlite_graph.graph import MARKERS, Graph, Node, Tensor, TensorRole
 from rknnlite_graph.read import read_graph
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported, RknnError
