@@ -110,10 +110,11 @@ def judge_layers(network: Stored, target: str) -> list[Layer]:
         graph = context._shapes.current.plan.graph  # no face of the package offers it
         simulator = Simulated(graph, {name: golden[name] for name in golden.files})
         places = {graph.tensors[i].name: i for node in graph.nodes for i in node.outputs}
-        return [
+        read = {i for node in graph.nodes for i in node.inputs}.union(graph.outputs)
+        return [  # what nobody reads is not in the file, nor are its steps
             _layer(t, alone.value(t.name), golden[t.name].reshape(t.shape), simulator, places[t.name])
             for t in known
-            if t.role != "input" and simulator.fine(places[t.name])
+            if t.role != "input" and places[t.name] in read and simulator.fine(places[t.name])
         ]
 
 
