@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Optional, Protocol
 
 import numpy as np
-from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.graph import MARKERS, Graph, Node
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.shape_rules import check_shapes
 
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from .custom_ops import CustomNode
     from .engines.accelerator import Accelerator, Island
 
-__all__ = ["MARKERS", "ExecutionPlan", "LateKernel", "Step", "Tiers", "Watch"]
+__all__ = ["ExecutionPlan", "LateKernel", "Step", "Tiers", "Watch"]
 
-MARKERS = ("InputOperator", "OutputOperator")
 """Node types that only mark where a graph begins and ends."""
 
 

@@ -20,6 +20,7 @@ from rknnlite.tensor import DType, QuantParams
 from .output_registers import OutputRegisters
 
 __all__ = [
+    "MARKERS",
     "RECURRENT_GATES",
     "Accumulator",
     "Activation",
@@ -40,6 +41,9 @@ __all__ = [
 
 _COARSEST = 25, 1 << 14
 """Between them a multiplier as the file keeps it holds its scale to 2 %: see ``coarse_multipliers``."""
+
+MARKERS = ("InputOperator", "OutputOperator")
+"""Nodes that say where a graph begins and ends; nothing computes them."""
 
 RECURRENT_GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
 """Types of recurrent nodes and their number of gates."""
