@@ -19,10 +19,31 @@ from rknnlite.files.json_text import parse_json
 
 from ...values import Array
 
-__all__ = ["FUNCTIONS", "FUNCTION_NUMBERS", "KINDS", "Flag", "Op", "Plane", "ProgramText", "padding_of"]
+__all__ = [
+    "FLOAT",
+    "FUNCTIONS",
+    "FUNCTION_NUMBERS",
+    "KINDS",
+    "NUMBERS",
+    "TAKES",
+    "Flag",
+    "Op",
+    "Plane",
+    "ProgramText",
+    "padding_of",
+    "sides_at_edge",
+]
 
-KINDS = ("CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "SPREAD", "TAKE", "GIVE")
+KINDS = (
+    "CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "SPREAD", "TAKE", "GIVE",
+    "FLOAT_CONVOLVE", "FLOAT_DEPTHWISE", "FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY", "FLOAT_SCALE", "FLOAT_TABLE",
+    "FLOAT_MAX_POOL", "FLOAT_TAKE", "FLOAT_GIVE",
+)  # fmt: skip
 """In the order of ``enum kind``."""
+JOINS = ("ADD", "MULTIPLY", "FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY")
+HALVES = (1 << 17) + 4
+"""Bytes of a table of all float16, with what vectors read behind it."""
+TAKES = ("TAKE", "FLOAT_TAKE")
 FUNCTIONS = ("TABLE_OF_INDICES", "SIGMOID", "TANH", "SWISH", "MISH", "ELU", "HARD_SWISH")
 """In the order of ``enum function``."""
 FUNCTION_NUMBERS = 14
@@ -38,6 +59,8 @@ ARRAYS = {
 }
 NUMBERS = ("unit", "other_unit", "first_low", "first_high", "low", "high", "step")
 _CHANNELS = 16
+FLOAT = 4
+"""Bytes of a float."""
 _ALIGNED = 64
 _LARGEST = 1 << 31
 
@@ -48,6 +71,7 @@ class Flag:
     LIMITED, SLOPED, JOIN_ADD, JOIN_MULTIPLY, LATE_SLOPED, GENTLE, ZEROS, ZERO_FIRST, RECTIFY, FUNCTION = (
         1 << bit for bit in range(10)
     )
+    STORED = 1 << 16
 
 
 @dataclass
@@ -106,6 +130,12 @@ def padding_of(op: Op) -> tuple[int, int, int, int]:
     return op.pads[0], op.pads[1], ends[0], ends[1]
 
 
+def sides_at_edge(op: Op) -> tuple[int, int, int, int]:
+    """Items, channels, height and width of the array that a value enters or leaves as."""
+    unit = FLOAT if op.kind.startswith("FLOAT_") else 1
+    return op.y.items, op.y.channels // unit, op.y.height, op.y.width
+
+
 @dataclass
 class ProgramText:
     """Ops in order, the bytes of their workspace, how the weights lie, and the shapes of the results."""
@@ -119,12 +149,15 @@ class ProgramText:
         """As it is kept."""
         blob = bytearray()
         rows = []
+        known: dict[int, tuple[int, int]] = {}
         for op in self.ops:
             places = {}
             for name, array in op.arrays.items():
-                blob += bytes(-len(blob) % _ALIGNED)
-                places[name] = (len(blob), array.size)
-                blob += np.ascontiguousarray(array, ARRAYS[name]).tobytes()
+                if id(array) not in known:
+                    blob += bytes(-len(blob) % _ALIGNED)
+                    known[id(array)] = (len(blob), array.size)
+                    blob += np.ascontiguousarray(array, ARRAYS[name]).tobytes()
+                places[name] = known[id(array)]
             row = {each.name: getattr(op, each.name) for each in dataclasses.fields(op)}
             row |= {
                 name: dataclasses.astuple(row[name]) for name in ("x", "y", "other") if row[name] is not None
@@ -157,9 +190,9 @@ class ProgramText:
                 _check(op, self.size, self.layout)
             except _Outside as error:
                 raise ModelInvalid(f"op {number} ({op.kind}) of a program: {error}") from None
-        entering = [op.place for op in self.ops if op.kind == "TAKE"]
-        leaving = [op for op in self.ops if op.kind == "GIVE"]
-        given = [op.x.items * op.x.channels * op.x.height * op.x.width for op in leaving]
+        entering = [op.place for op in self.ops if op.kind in TAKES]
+        leaving = [op for op in self.ops if op.kind in ("GIVE", "FLOAT_GIVE")]
+        given = [prod(sides_at_edge(op)) for op in leaving]
         if (
             entering != list(range(len(entering)))
             or [op.place for op in leaving] != list(range(len(leaving)))
@@ -223,7 +256,7 @@ def _of_length(op: Op, **lengths: int) -> None:
 
 
 def _operand(op: Op) -> None:
-    if op.flags & (Flag.JOIN_ADD | Flag.JOIN_MULTIPLY) or op.kind in ("ADD", "MULTIPLY"):
+    if op.flags & (Flag.JOIN_ADD | Flag.JOIN_MULTIPLY) or op.kind in JOINS:
         _demand(op.other is not None, "no operand")
         assert op.other is not None
         _demand(op.other.items == op.y.items and op.other.room == op.y.room, "another operand")
@@ -322,6 +355,53 @@ def _edge(op: Op, layout: tuple[int, ...]) -> None:
     _demand(op.place >= 0, f"array {op.place}")
 
 
+def _floats(op: Op) -> None:
+    lie = (number % FLOAT == 0 for each in (op.x, op.y, op.other) if each is not None
+           for number in (each.channels, each.pitch, each.offset))  # fmt: skip
+    _demand(all(lie), "values that are no floats")
+
+
+def _float_stage(op: Op, layout: tuple[int, ...]) -> None:
+    _floats(op)
+    _demand(op.x.items == op.y.items, "other items")
+    _demand(op.y.pitch % _CHANNELS == 0, f"pitch {op.y.pitch}")
+    _operand(op)
+    channels = -(-op.y.channels // (FLOAT * layout[0])) * layout[0]
+    _of_length(op, factor=channels, slope=channels)
+    if op.flags & Flag.FUNCTION:
+        _of_length(op, table=HALVES)
+
+
+def _float_convolution(op: Op, layout: tuple[int, ...]) -> None:
+    _float_stage(op, layout)
+    vectors = -(-op.y.channels // (FLOAT * layout[0]))
+    _of_length(op, weights=2 * prod(op.kernel) * op.x.channels // FLOAT * vectors * layout[0])
+
+
+def _float_depthwise(op: Op, layout: tuple[int, ...]) -> None:
+    _float_stage(op, layout)
+    _demand(op.x.channels == op.y.channels and op.x.room == op.y.room, "other channels")
+    vectors = -(-op.y.channels // (FLOAT * layout[0]))
+    _of_length(op, weights=2 * prod(op.kernel) * vectors * layout[0])
+
+
+def _float_elementwise(op: Op, layout: tuple[int, ...]) -> None:
+    _floats(op)
+    if op.kind == "FLOAT_SCALE":
+        _float_stage(op, layout)
+    _same_planes(op, op.x)
+    _demand(op.x.room == op.y.room and op.x.channels >= op.y.channels, f"{op.x.channels} channels")
+    _demand(op.y.pitch % _CHANNELS == 0, f"pitch {op.y.pitch}")
+    _operand(op)
+    if op.kind == "FLOAT_TABLE":
+        _of_length(op, table=HALVES)
+
+
+def _float_pool(op: Op, layout: tuple[int, ...]) -> None:
+    _floats(op)
+    _pool(op, layout)
+
+
 _CHECKS = {
     "CONVOLVE": _convolution,
     "DEPTHWISE": _depthwise,
@@ -333,4 +413,12 @@ _CHECKS = {
     "SPREAD": _spread,
     "TAKE": _edge,
     "GIVE": _edge,
+    "FLOAT_CONVOLVE": _float_convolution,
+    "FLOAT_DEPTHWISE": _float_depthwise,
+    **dict.fromkeys(
+        ("FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY", "FLOAT_SCALE", "FLOAT_TABLE"), _float_elementwise
+    ),
+    "FLOAT_MAX_POOL": _float_pool,
+    "FLOAT_TAKE": _edge,
+    "FLOAT_GIVE": _edge,
 }
