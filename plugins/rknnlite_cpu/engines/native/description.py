@@ -369,6 +369,8 @@ def _float_stage(op: Op, layout: tuple[int, ...]) -> None:
     channels = -(-op.y.channels // (FLOAT * layout[0])) * layout[0]
     _of_length(op, factor=channels, slope=channels)
     if op.flags & Flag.FUNCTION:
+        _demand(op.function in FUNCTIONS, f"function {op.function!r}")
+    if op.flags & Flag.FUNCTION and op.function == "TABLE_OF_INDICES":
         _of_length(op, table=HALVES)
 
 

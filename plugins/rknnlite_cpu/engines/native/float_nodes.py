@@ -11,7 +11,7 @@ from typing import Any, Optional
 import numpy as np
 from rknnlite_graph.graph import Activation, ConvParams, Join, Node, TensorRole
 from rknnlite_graph.node_view import NodeView
-from rknnlite_graph.operators import Shape, convolution_types, operator_of
+from rknnlite_graph.operators import TABLE_FUNCTIONS, Shape, convolution_types, operator_of
 
 from ...ops import builder_of
 from ...ops.requantise import real_function
@@ -26,6 +26,7 @@ __all__ = ["check_float_node", "float_writer"]
 
 _LIMITED = (Activation.RELU, Activation.CLIP)
 _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
+_COMPUTED = {"Sigmoid": "SIGMOID", "exSwish": "SWISH", "HardSwish": "HARD_SWISH"}
 _CONVOLUTIONS = frozenset(convolution_types())
 
 
@@ -127,11 +128,22 @@ def _convolution(writer: Writer, view: NodeView) -> None:
     demand_finite(bias, slope)
     op.arrays |= {"factor": padded_to(bias, count), "slope": padded_to(slope, count)}
     if fused.after is Activation.TABLE:
-        function = real_function(view, fused, stage)
-        key = (fused.function, stage.float_line, str(view.parameters), str(stage.clip))
-        op.arrays["table"] = writer.halves_table(key, function)
+        _function(writer, op, view)
     op.arrays["weights"] = float_weights(_half_weights(conv), lanes)
     writer.ops.append(op)
+
+
+def _function(writer: Writer, op: Op, view: NodeView) -> None:
+    """What is cheap to compute is computed, else the numpy kernels tell the result for every float16."""
+    fused, stage = view.node.fused, view.node.stage
+    assert fused is not None and stage is not None
+    row = TABLE_FUNCTIONS[fused.function]
+    parameters = row.table_parameters(stage)
+    op.function = _COMPUTED.get(row.name, "") if set(parameters) <= {1.0} else ""
+    if not op.function:
+        op.function = "TABLE_OF_INDICES"
+        key = (fused.function, stage.float_line, parameters)
+        op.arrays["table"] = writer.halves_table(key, real_function(view, fused, stage))
 
 
 def _half_weights(conv: ConvParams) -> Array:
