@@ -106,6 +106,36 @@ def test_results_do_not_hang_on_threads(built: Library, kernel: int) -> None:
 
 
 @given(
+    st.sampled_from([16, 17, 40, 64]), st.sampled_from([32, 40, 70]), st.integers(13, 33), st.integers(13, 33),
+    st.integers(0, 3), st.sampled_from([*native.JOINED, "ExSwish", "Tanh"]), st.integers(1, 2), st.sampled_from([1, 2, 5]),
+)  # fmt: skip
+def test_large_planes_are_transformed(
+    built: Library, inputs: int, channels: int, height: int, width: int, pad: int, kind: str, items: int, threads: int
+) -> None:
+    """3x3 kernels after Winograd."""
+    fused = {**native.JOINED, **FUNCTIONS}[kind]
+    shape = (items, channels, height + 2 * pad - 2, width + 2 * pad - 2)
+    graph = native_floats.convolution(
+        np.random.default_rng(height), (items, inputs, height, width), channels, pads=(pad,) * 4, fused=fused,
+        operand=shape if fused.join else None,
+    )  # fmt: skip
+    assert native_floats.distance(built, graph, width, threads) <= STEP
+
+
+def test_infinite_values_stay_where_they_are(built: Library) -> None:
+    """Differences of a transformed tile would make others of it NaN."""
+    graph = native_floats.convolution(np.random.default_rng(7), (1, 32, 20, 20), 64, pads=(1, 1, 1, 1))
+    value = random_value(graph.tensors[0], np.random.default_rng(8))
+    value[0, 3, 9, 9], value[0, 5, 0, 19] = np.inf, -np.inf
+    expected = native.on_numpy(graph, {0: value})[0]
+    for threads in (1, 2):
+        found = native.program(built, graph, threads)[0].run([value])[0]
+        finite = np.isfinite(expected)
+        assert np.array_equal(found[~finite], expected[~finite], equal_nan=True)
+        assert np.abs(found[finite] - expected[finite]).max() <= STEP * np.abs(expected[finite]).max()
+
+
+@given(
     st.sampled_from(["Add", "AddRelu", "Sub", "SubRelu", "Mul", "MulRelu"]),
     CHANNELS,
     SIDE,

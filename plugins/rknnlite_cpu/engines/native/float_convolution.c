@@ -3,7 +3,7 @@
  * Weights are float16, [vector of output channels][tap][channel][lane]. Sums of a position are added in one order, whatever tile it
  * is in and however many threads there are.
  */
-#include "float_stage.h"
+#include "float_convolution.h"
 
 #define LINE 96              /* positions that make a row where a plane has no rows: 1x1 without stride */
 #define WORTH (1 << 17)      /* products that are worth waking another thread */
@@ -43,6 +43,8 @@ static struct cut cut_of(const struct op *op, int threads)
 
 int64_t float_convolution_tasks(const struct op *op, int threads)
 {
+    if (float_winograd(op))
+        return float_winograd_tasks(op, threads);
     struct cut cut = cut_of(op, threads);
     return cut.bands * cut.splits;
 }
@@ -166,48 +168,37 @@ static const multiply_fn PRODUCTS[FLOAT_TILE][FLOAT_ACROSS] = {
 #endif
 };
 
-void float_convolve(const struct op *op, const struct scene *scene, int64_t task)
+/* Lines of LINE positions or rows of one item, see `is_flat`, whose values begin at `here`. */
+static void lines_of(const struct op *op, const struct scene *scene, const struct band *here, int64_t width, int64_t item,
+                     const int64_t rows[2], const int64_t blocks[2])
 {
-    struct cut cut = cut_of(op, scene->threads);
-    int64_t band = task % cut.bands, split = task / cut.bands, block_from, block_to, rows[2], item = 0;
-    int64_t all[2] = {0, room_of(&op->x)}, plane = op->y.height * op->y.width, positions = op->y.items * plane;
+    int64_t plane = op->y.height * op->y.width, positions = op->y.items * plane;
     int flat = is_flat(op), joined = !!(op->flags & (JOIN_ADD | JOIN_MULTIPLY));
-    part_of(cut.blocks, split, cut.splits, &block_from, &block_to);
-    struct band here;
-    if (flat) {
-        part_of(cut.lines, band, cut.bands, &rows[0], &rows[1]);
-        here = (struct band){scene->work + op->x.offset + rows[0] * LINE * op->x.pitch, LINE * op->x.pitch, op->x.pitch};
-    } else {
-        int64_t per_item = cut.bands / op->y.items;
-        item = band / per_item;
-        part_of(op->y.height, band % per_item, per_item, &rows[0], &rows[1]);
-        here = band_of(op, scene, item, rows, all, scene->scratch);
-    }
     struct tile tile = {
-        .row = here.row * op->dilations[0] / SIZE, .tap = here.pitch * op->dilations[1] / SIZE,
-        .step = here.pitch * op->strides[1] / SIZE, .taps = op->kernel[1], .depth = op->x.channels / SIZE,
+        .row = here->row * op->dilations[0] / SIZE, .tap = here->pitch * op->dilations[1] / SIZE,
+        .step = here->pitch * op->strides[1] / SIZE, .taps = op->kernel[1], .depth = op->x.channels / SIZE,
         .pitch = op->y.pitch / SIZE,
     };
-    int64_t line_step = (flat ? here.row : here.row * op->strides[0]) / SIZE;
-    if (here.pitch == op->x.channels && op->dilations[1] == 1) { /* a row of taps lies side by side */
+    int64_t line_step = (flat ? here->row : here->row * op->strides[0]) / SIZE;
+    if (here->pitch == op->x.channels && op->dilations[1] == 1) { /* a row of taps lies side by side */
         tile.depth *= tile.taps;
         tile.taps = 1;
     }
     tile.vector = op->kernel[0] * tile.taps * tile.depth * LANES;
     int64_t whole = joined && (op->other.height * op->other.width > 1 || plane == 1);
-    for (int64_t block = block_from; block < block_to; block++) {
+    for (int64_t block = blocks[0]; block < blocks[1]; block++) {
         tile.channel = block * FLOAT_ACROSS * LANES;
         tile.room = room_of(&op->y) / SIZE - tile.channel;
         int64_t vectors = least(FLOAT_ACROSS, (op->y.channels / SIZE - tile.channel + LANES - 1) / LANES);
         tile.weights = (const half *)op->weights + block * FLOAT_ACROSS * tile.vector;
         for (int64_t line = rows[0]; line < rows[1]; line++) {
-            int64_t width = flat ? least(LINE, positions - line * LINE) : cut.width;
-            int64_t tiles = (width + FLOAT_TILE - 1) / FLOAT_TILE;
+            int64_t count = flat ? least(LINE, positions - line * LINE) : width;
+            int64_t tiles = (count + FLOAT_TILE - 1) / FLOAT_TILE;
             int64_t at = flat ? line * LINE : (item * op->y.height + line) * op->y.width;
             for (int64_t t = 0; t < tiles; t++) {
                 int64_t from, to;
-                part_of(width, t, tiles, &from, &to);
-                tile.first = (const float *)here.first + (line - rows[0]) * line_step + from * tile.step;
+                part_of(count, t, tiles, &from, &to);
+                tile.first = (const float *)here->first + (line - rows[0]) * line_step + from * tile.step;
                 tile.y = (float *)(scene->work + op->y.offset + (at + from) * op->y.pitch) + tile.channel;
                 if (joined) {
                     int64_t there = whole ? at + from : (at + from) / plane;
@@ -220,9 +211,40 @@ void float_convolve(const struct op *op, const struct scene *scene, int64_t task
     }
 }
 
+void float_straight(const struct op *op, const struct scene *scene, int64_t item, const int64_t rows[2],
+                    const int64_t blocks[2], Q *copy)
+{
+    int64_t all[2] = {0, room_of(&op->x)};
+    struct band here = band_of(op, scene, item, rows, all, copy);
+    lines_of(op, scene, &here, op->y.width, item, rows, blocks);
+}
+
+void float_convolve(const struct op *op, const struct scene *scene, int64_t task)
+{
+    if (float_winograd(op)) {
+        float_winograd_convolve(op, scene, task);
+        return;
+    }
+    struct cut cut = cut_of(op, scene->threads);
+    int64_t band = task % cut.bands, split = task / cut.bands, blocks[2], rows[2];
+    part_of(cut.blocks, split, cut.splits, &blocks[0], &blocks[1]);
+    if (is_flat(op)) {
+        part_of(cut.lines, band, cut.bands, &rows[0], &rows[1]);
+        Q *first = scene->work + op->x.offset + rows[0] * LINE * op->x.pitch;
+        struct band here = {first, LINE * op->x.pitch, op->x.pitch};
+        lines_of(op, scene, &here, LINE, 0, rows, blocks);
+    } else {
+        int64_t per_item = cut.bands / op->y.items;
+        part_of(op->y.height, band % per_item, per_item, &rows[0], &rows[1]);
+        float_straight(op, scene, band / per_item, rows, blocks, scene->scratch);
+    }
+}
+
 /* Bytes that a task needs for itself. */
 int64_t float_convolution_scratch(const struct op *op, int threads)
 {
+    if (float_winograd(op))
+        return float_winograd_scratch(op, threads);
     struct cut cut = cut_of(op, threads);
     if (is_flat(op))
         return 0;
