@@ -37,12 +37,11 @@ __all__ = [
 KINDS = (
     "CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "SPREAD", "TAKE", "GIVE",
     "FLOAT_CONVOLVE", "FLOAT_DEPTHWISE", "FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY", "FLOAT_SCALE", "FLOAT_TABLE",
-    "FLOAT_MAX_POOL", "FLOAT_TAKE", "FLOAT_GIVE",
+    "FLOAT_MAX_POOL", "FLOAT_TAKE", "FLOAT_GIVE", "FLOAT_NORM", "FLOAT_SCORES", "FLOAT_WEIGH", "FLOAT_RESHAPE",
+    "FLOAT_TRANSPOSE",
 )  # fmt: skip
 """In the order of ``enum kind``."""
 JOINS = ("ADD", "MULTIPLY", "FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY")
-HALVES = (1 << 17) + 4
-"""Bytes of a table of all float16, with what vectors read behind it."""
 TAKES = ("TAKE", "FLOAT_TAKE")
 FUNCTIONS = ("TABLE_OF_INDICES", "SIGMOID", "TANH", "SWISH", "MISH", "ELU", "HARD_SWISH")
 """In the order of ``enum function``."""
@@ -240,7 +239,12 @@ def _check(op: Op, size: int, layout: tuple[int, ...]) -> None:
     _demand(all(isinstance(n, int) and 0 < n <= 1 << 16 for n in numbers), f"a window {numbers}")
     _demand(all(isinstance(n, int) and abs(n) <= 1 << 16 for n in op.pads), f"pads {op.pads}")
     _demand(set(op.numbers) <= set(NUMBERS), "numbers")
-    _CHECKS[op.kind](op, layout)
+    if op.kind in _CHECKS:
+        _CHECKS[op.kind](op, layout)
+        return
+    from .float_checks import FLOAT_CHECKS
+
+    FLOAT_CHECKS[op.kind](op, layout)
 
 
 def _same_planes(op: Op, *planes: Optional[Plane]) -> None:
@@ -355,55 +359,6 @@ def _edge(op: Op, layout: tuple[int, ...]) -> None:
     _demand(op.place >= 0, f"array {op.place}")
 
 
-def _floats(op: Op) -> None:
-    lie = (number % FLOAT == 0 for each in (op.x, op.y, op.other) if each is not None
-           for number in (each.channels, each.pitch, each.offset))  # fmt: skip
-    _demand(all(lie), "values that are no floats")
-
-
-def _float_stage(op: Op, layout: tuple[int, ...]) -> None:
-    _floats(op)
-    _demand(op.x.items == op.y.items, "other items")
-    _demand(op.y.pitch % _CHANNELS == 0, f"pitch {op.y.pitch}")
-    _operand(op)
-    channels = -(-op.y.channels // (FLOAT * layout[0])) * layout[0]
-    _of_length(op, factor=channels, slope=channels)
-    if op.flags & Flag.FUNCTION:
-        _demand(op.function in FUNCTIONS, f"function {op.function!r}")
-    if op.flags & Flag.FUNCTION and op.function == "TABLE_OF_INDICES":
-        _of_length(op, table=HALVES)
-
-
-def _float_convolution(op: Op, layout: tuple[int, ...]) -> None:
-    _float_stage(op, layout)
-    vectors = -(-op.y.channels // (FLOAT * layout[0]))
-    _of_length(op, weights=2 * prod(op.kernel) * op.x.channels // FLOAT * vectors * layout[0])
-
-
-def _float_depthwise(op: Op, layout: tuple[int, ...]) -> None:
-    _float_stage(op, layout)
-    _demand(op.x.channels == op.y.channels and op.x.room == op.y.room, "other channels")
-    vectors = -(-op.y.channels // (FLOAT * layout[0]))
-    _of_length(op, weights=2 * prod(op.kernel) * vectors * layout[0])
-
-
-def _float_elementwise(op: Op, layout: tuple[int, ...]) -> None:
-    _floats(op)
-    if op.kind == "FLOAT_SCALE":
-        _float_stage(op, layout)
-    _same_planes(op, op.x)
-    _demand(op.x.room == op.y.room and op.x.channels >= op.y.channels, f"{op.x.channels} channels")
-    _demand(op.y.pitch % _CHANNELS == 0, f"pitch {op.y.pitch}")
-    _operand(op)
-    if op.kind == "FLOAT_TABLE":
-        _of_length(op, table=HALVES)
-
-
-def _float_pool(op: Op, layout: tuple[int, ...]) -> None:
-    _floats(op)
-    _pool(op, layout)
-
-
 _CHECKS = {
     "CONVOLVE": _convolution,
     "DEPTHWISE": _depthwise,
@@ -415,12 +370,4 @@ _CHECKS = {
     "SPREAD": _spread,
     "TAKE": _edge,
     "GIVE": _edge,
-    "FLOAT_CONVOLVE": _float_convolution,
-    "FLOAT_DEPTHWISE": _float_depthwise,
-    **dict.fromkeys(
-        ("FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY", "FLOAT_SCALE", "FLOAT_TABLE"), _float_elementwise
-    ),
-    "FLOAT_MAX_POOL": _float_pool,
-    "FLOAT_TAKE": _edge,
-    "FLOAT_GIVE": _edge,
 }

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Optional
 
 import numpy as np
-from rknnlite_graph.graph import Activation, ConvParams, Join, Node, TensorRole
+from rknnlite_graph.graph import Activation, ConvParams, Join, Node
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS, Shape, convolution_types, operator_of
 
@@ -18,11 +18,12 @@ from ...ops.requantise import real_function
 from ...values import Array
 from .convolutions import spread
 from .description import Flag, Op, padding_of
+from .float_tokens import TOKENS
 from .joins_and_moves import MOVES
 from .packing import float_weights, padded_to
-from .writer import Write, Writer, demand, demand_finite, in_halves
+from .writer import Write, Writer, demand, demand_finite, demand_halves, demand_rounded, in_halves
 
-__all__ = ["check_float_node", "float_writer"]
+__all__ = ["check_float_node", "compute_what_is_read", "float_writer"]
 
 _LIMITED = (Activation.RELU, Activation.CLIP)
 _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
@@ -45,17 +46,24 @@ def check_float_node(view: NodeView) -> None:
         _check_convolution(view)
 
 
-def _demand_halves(view: NodeView, count: int) -> None:
-    """``count`` operands of float16 that are no constants, and results of float16."""
-    demand(all(map(in_halves, view.outputs)), "its results are not of float16")
-    for position in range(count):
-        demand(view.has(position) and not view.is_const(position), f"operand {position}")
-        demand(in_halves(view.tensor(position)), f"operand {position} is not of float16")
+def compute_what_is_read(writer: Writer) -> None:
+    """A dense convolution of which one of 1x1 with strides reads every second position, say: the others are not computed.
 
-
-def _demand_rounded(view: NodeView) -> None:
-    """What a caller gives is not rounded before the first node."""
-    demand(view.tensor(0).role is not TensorRole.INPUT, "its operand is not rounded")
+    The converter makes large strides so.
+    """
+    for reader in writer.ops:
+        sides = (reader.kernel, reader.dilations, reader.pads)
+        if reader.kind != "FLOAT_DEPTHWISE" or sides != ((1, 1), (1, 1), (0, 0)) or reader.strides == (1, 1):
+            continue
+        plane = reader.x
+        users = [op for op in writer.ops if any(each is plane for each in (op.x, op.y, op.other))]
+        if len(users) != 2 or users[0].kind != "FLOAT_CONVOLVE" or users[0].other is not None:
+            continue
+        if plane in writer.parts or writer.parts.of(plane) or reader.other is plane:
+            continue
+        plane.height, plane.width = reader.y.height, reader.y.width
+        (down, across), maker = reader.strides, users[0]
+        maker.strides, reader.strides = (maker.strides[0] * down, maker.strides[1] * across), (1, 1)
 
 
 # -- convolutions ----------------------------------------------------------------------------------------------
@@ -67,7 +75,7 @@ def _check_convolution(view: NodeView) -> None:
     assert fused is not None and conv is not None and stage is not None
     demand(not conv.quantised and not conv.computed, "its weights are not of float16")
     joined = view.has(1)
-    _demand_halves(view, 2 if joined else 1)
+    demand_halves(view, 2 if joined else 1)
     x, y = view.tensor(0), view.outputs[0]
     demand(len(x.shape) == len(y.shape) == 4, "its planes are none")
     channels = conv.weight_shape[0] if conv.depthwise else conv.weight_shape[1]
@@ -167,7 +175,7 @@ def _limits(activation: Optional[Activation], clip: Optional[tuple[float, float]
 
 def _join(kind: str, rectify: bool, writer: Writer, view: NodeView) -> None:
     """Two operands, the second may be one value per channel; ``rectify``: nothing below zero is left."""
-    _demand_halves(view, 2)
+    demand_halves(view, 2)
     demand(len(view.inputs) == 2, f"{len(view.inputs)} operands")
     x, other, y = view.tensor(0), view.tensor(1), view.outputs[0]
     if x.shape != y.shape and kind != "FLOAT_SUBTRACT":
@@ -181,8 +189,8 @@ def _join(kind: str, rectify: bool, writer: Writer, view: NodeView) -> None:
 
 def _table(writer: Writer, view: NodeView) -> None:
     """A function of one operand: its numpy kernel tells the result for every float16."""
-    _demand_halves(view, 1)
-    _demand_rounded(view)
+    demand_halves(view, 1)
+    demand_rounded(view)
     x, y = view.tensor(0), view.outputs[0]
     demand(x.shape == y.shape and view.live == [x.index], "more than one operand")
     others = [tensor for tensor in view.inputs[1:] if tensor is not None]
@@ -197,7 +205,7 @@ def _table(writer: Writer, view: NodeView) -> None:
 
 
 def _max_pool(writer: Writer, view: NodeView) -> None:
-    _demand_halves(view, 1)
+    demand_halves(view, 1)
     x, y = view.tensor(0), view.outputs[0]
     demand(len(view.outputs) == 1 and len(x.shape) == len(y.shape) == 4, "its planes are none")
     sizes = {
@@ -214,7 +222,7 @@ def _max_pool(writer: Writer, view: NodeView) -> None:
 
 def _scale(writer: Writer, view: NodeView) -> None:
     """BatchNormalization: a factor and an offset per channel."""
-    _demand_halves(view, 1)
+    demand_halves(view, 1)
     x, y, fused = view.tensor(0), view.outputs[0], view.node.fused
     demand(x.shape == y.shape and len(view.live) == 1, "its operands")
     gamma, beta = (np.asarray(view.constant(i), np.float32).reshape(-1) for i in (1, 2))
@@ -224,7 +232,7 @@ def _scale(writer: Writer, view: NodeView) -> None:
 
 
 def _prelu(writer: Writer, view: NodeView) -> None:
-    _demand_halves(view, 1)
+    demand_halves(view, 1)
     demand(view.tensor(0).shape == view.outputs[0].shape and view.is_const(1), "its operands")
     slope = np.asarray(view.constant(1), np.float32).reshape(-1)
     demand(slope.size in (1, view.tensor(0).shape[1]), "slopes that differ by position")
@@ -243,7 +251,7 @@ def _per_channel(writer: Writer, view: NodeView, factor: Array, added: Array) ->
 
 def _moved(write: Write, writer: Writer, view: NodeView) -> None:
     """What moves bytes moves floats."""
-    _demand_rounded(view)
+    demand_rounded(view)
     demand(all(map(in_halves, view.outputs)) and in_halves(view.tensor(0)), "its values are not of float16")
     write(writer, view)
 
@@ -260,4 +268,5 @@ _WRITERS: dict[str, Write] = {
     "BatchNormalizationRelu": _scale,
     "PRelu": _prelu,
     **{name: partial(_moved, write) for name, write in MOVES.items()},
+    **TOKENS,
 }

@@ -6,9 +6,9 @@
  * of its tile is told by a NaN: such rows are computed again, straight.
  */
 #include "float_convolution.h"
+#include "float_products.h"
 
 #define PLACES 16
-#define WIDE (FLOAT_ACROSS * LANES)
 #define CACHED (448 << 10)   /* bytes of transformed tiles that a task works on */
 #define FEWEST 48            /* tiles that are worth the transformation of weights */
 #define WORTH (1 << 17)
@@ -116,66 +116,6 @@ static void transform_weights(const struct op *op, int64_t block, float *to)
     }
 }
 
-/* `count` tiles times the weights of one place and block. */
-INLINE void products(const float *tiles, int64_t pitch, const float *weights, int64_t inputs, float *to, const int count)
-{
-    vf sums[FLOAT_TILE][FLOAT_ACROSS];
-    const float *at[(FLOAT_TILE + 2) / 3];
-    UNROLL
-    for (int i = 0; i < count; i++)
-        UNROLL
-        for (int v = 0; v < FLOAT_ACROSS; v++)
-            sums[i][v] = (vf){};
-    UNROLL
-    for (int i = 0; i < count; i += 3)
-        at[i / 3] = tiles + i * pitch;
-    for (int64_t k = 0; k < inputs; k++) {
-        vf some[FLOAT_ACROSS];
-        UNROLL
-        for (int v = 0; v < FLOAT_ACROSS; v++)
-            some[v] = load_f(weights + v * LANES);
-        weights += WIDE;
-        UNROLL
-        for (int i = 0; i < count; i++) {
-            vf value = all_f(at[i / 3][i % 3 * pitch]);
-            UNROLL
-            for (int v = 0; v < FLOAT_ACROSS; v++)
-                sums[i][v] = add_product(sums[i][v], value, some[v]);
-        }
-        UNROLL
-        for (int i = 0; i < count; i += 3)
-            at[i / 3]++;
-    }
-    UNROLL
-    for (int i = 0; i < count; i++)
-        UNROLL
-        for (int v = 0; v < FLOAT_ACROSS; v++)
-            memcpy(to + i * WIDE + v * LANES, &sums[i][v], sizeof sums[i][v]);
-}
-
-typedef void (*products_fn)(const float *, int64_t, const float *, int64_t, float *);
-#define ONE(count)                                                                                           \
-    static void products_##count(const float *tiles, int64_t pitch, const float *weights, int64_t inputs, float *to) \
-    {                                                                                                        \
-        products(tiles, pitch, weights, inputs, to, count);                                                  \
-    }
-ONE(1) ONE(2) ONE(3) ONE(4)
-#if FLOAT_TILE >= 6
-ONE(5) ONE(6)
-#endif
-#if FLOAT_TILE >= 12
-ONE(7) ONE(8) ONE(9) ONE(10) ONE(11) ONE(12)
-#endif
-static const products_fn PRODUCTS[FLOAT_TILE] = {
-    products_1, products_2, products_3, products_4,
-#if FLOAT_TILE >= 6
-    products_5, products_6,
-#endif
-#if FLOAT_TILE >= 12
-    products_7, products_8, products_9, products_10, products_11, products_12,
-#endif
-};
-
 /* Products of a band -> positions of y; 1: there is a NaN among the sums. */
 INLINE int store_tiles(const struct op *op, const int64_t flags, const struct scene *scene, const struct cut *cut,
                        int64_t item, const int64_t rows[2], int64_t block, const float *from)
@@ -246,8 +186,8 @@ void float_winograd_convolve(const struct op *op, const struct scene *scene, int
             for (int64_t part = 0; part < parts; part++) {
                 int64_t first, last;
                 part_of(count, part, parts, &first, &last);
-                PRODUCTS[last - first - 1](tiles + (place * cut.tiles + first) * cut.pitch, cut.pitch,
-                                           weights + place * inputs * WIDE, inputs, results + (place * cut.tiles + first) * WIDE);
+                float_products(last - first, tiles + (place * cut.tiles + first) * cut.pitch, cut.pitch,
+                               weights + place * inputs * WIDE, WIDE, inputs, results + (place * cut.tiles + first) * WIDE, WIDE);
             }
         if (store_all(op, scene, &cut, item, rows, block, results)) {
             int64_t lines[2] = {2 * rows[0], least(op->y.height, 2 * rows[1])}, blocks[2] = {block, block + 1};

@@ -9,7 +9,7 @@ from rknnlite_graph.operators import Shape, convolution_types, operator_of
 
 from .convolutions import check_convolution, write_convolution
 from .description import ProgramText
-from .float_nodes import check_float_node, float_writer
+from .float_nodes import check_float_node, compute_what_is_read, float_writer
 from .joins_and_moves import WRITERS, write_table
 from .workspace import place_tensors
 from .writer import Write, Writer, in_halves
@@ -58,6 +58,7 @@ class NativeLowering:
                 raise NotLowered(str(error), node) from None
         for number, index in enumerate(segment.outputs):
             writer.leave(number, graph.tensors[index])
+        compute_what_is_read(writer)
         size = place_tensors(writer.ops, writer.parts)
         shapes = [graph.tensors[index].shape for index in segment.outputs]
         return ProgramText(writer.ops, size, self._layout, shapes).pack()

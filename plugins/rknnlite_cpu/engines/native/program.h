@@ -13,7 +13,7 @@ enum kind {
     CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE,
     /* of float16 as float32, four of the bytes that `channels` counts each; `weights` and `table` are float16, `factor` a bias */
     FLOAT_CONVOLVE, FLOAT_DEPTHWISE, FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_SCALE, FLOAT_TABLE, FLOAT_MAX_POOL,
-    FLOAT_TAKE, FLOAT_GIVE
+    FLOAT_TAKE, FLOAT_GIVE, FLOAT_NORM, FLOAT_SCORES, FLOAT_WEIGH, FLOAT_RESHAPE, FLOAT_TRANSPOSE
 };
 enum flags {
     LIMITED = 1,    /* before the operand joins: limits */
@@ -64,6 +64,8 @@ int64_t depthwise_scratch(const struct op *op, int threads);
 int64_t float_convolution_tasks(const struct op *op, int threads);
 int64_t float_depthwise_tasks(const struct op *op, int threads);
 int64_t float_convolution_scratch(const struct op *op, int threads);
+int64_t float_attention_tasks(const struct op *op, int threads);
+int64_t float_attention_scratch(const struct op *op);
 int64_t tasks_of(const struct op *op, int threads);
 void run_task(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 
@@ -74,6 +76,9 @@ void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t 
 void float_convolve(const struct op *op, const struct scene *scene, int64_t task);
 void float_depthwise(const struct op *op, const struct scene *scene, int64_t task);
 void float_pixels(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_normalise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_attend(const struct op *op, const struct scene *scene, int64_t task);
+void float_reorder(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void float_move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 

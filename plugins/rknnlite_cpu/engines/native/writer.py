@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from rknnlite_graph.graph import Graph, Tensor
+from rknnlite_graph.graph import Graph, Tensor, TensorRole
 from rknnlite_graph.lowering import NotLowered
 from rknnlite_graph.node_view import NodeView
 
@@ -24,6 +24,8 @@ __all__ = [
     "demand",
     "demand_bytes",
     "demand_finite",
+    "demand_halves",
+    "demand_rounded",
     "in_bytes",
     "in_halves",
     "sides_of",
@@ -71,6 +73,19 @@ def sides_of(tensor: Tensor) -> tuple[int, int, int, int]:
     items, channels, *rest = tensor.shape
     height, width = (*rest, 1, 1)[:2]
     return items, channels, height, width
+
+
+def demand_halves(view: NodeView, count: int) -> None:
+    """``count`` operands of float16 that are no constants, and results of float16."""
+    demand(all(map(in_halves, view.outputs)), "its results are not of float16")
+    for position in range(count):
+        demand(view.has(position) and not view.is_const(position), f"operand {position}")
+        demand(in_halves(view.tensor(position)), f"operand {position} is not of float16")
+
+
+def demand_rounded(view: NodeView) -> None:
+    """What a caller gives is not rounded before the first node."""
+    demand(view.tensor(0).role is not TensorRole.INPUT, "its operand is not rounded")
 
 
 class Writer:
