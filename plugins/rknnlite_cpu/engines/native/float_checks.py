@@ -100,6 +100,20 @@ def _transpose(op: Op, layout: tuple[int, ...]) -> None:
     demand(sides == (op.x.items, op.x.height, op.x.width, op.x.channels), "other sides")
 
 
+def _places(op: Op, layout: tuple[int, ...]) -> None:
+    _floats(op)
+    demand(op.x.items == op.y.items and op.x.channels == op.y.channels and op.x.room == op.y.room, "other pixels")
+    rows, columns = 2 * op.y.height, 2 * op.y.width
+    of_length(op, bias=rows + columns)
+    least = 0
+    if op.kind == "FLOAT_MIX":
+        of_length(op, factor=rows + columns)
+    else:
+        least = -1
+    for part, size in ((op.arrays["bias"][:rows], op.x.height), (op.arrays["bias"][rows:], op.x.width)):
+        demand(least <= int(part.min()) and int(part.max()) < size, "pixels outside")
+
+
 FLOAT_CHECKS = {
     "FLOAT_CONVOLVE": _float_convolution,
     "FLOAT_DEPTHWISE": _float_depthwise,
@@ -113,4 +127,5 @@ FLOAT_CHECKS = {
     **dict.fromkeys(("FLOAT_SCORES", "FLOAT_WEIGH"), _attention),
     "FLOAT_RESHAPE": _reshape,
     "FLOAT_TRANSPOSE": _transpose,
+    **dict.fromkeys(("FLOAT_PICK", "FLOAT_MIX"), _places),
 }

@@ -18,6 +18,7 @@ from ...ops.requantise import real_function
 from ...values import Array
 from .convolutions import spread
 from .description import Flag, Op, padding_of
+from .float_places import PLACES, write_linear
 from .float_tokens import TOKENS
 from .joins_and_moves import MOVES
 from .packing import float_weights, padded_to
@@ -256,6 +257,10 @@ def _moved(write: Write, writer: Writer, view: NodeView) -> None:
     write(writer, view)
 
 
+def _resize(writer: Writer, view: NodeView) -> None:
+    write_linear(writer, view, partial(_moved, MOVES["Resize"]))
+
+
 _WRITERS: dict[str, Write] = {
     "Add": partial(_join, "FLOAT_ADD", False),
     "AddRelu": partial(_join, "FLOAT_ADD", True),
@@ -269,4 +274,6 @@ _WRITERS: dict[str, Write] = {
     "PRelu": _prelu,
     **{name: partial(_moved, write) for name, write in MOVES.items()},
     **TOKENS,
+    **PLACES,
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
 }
