@@ -72,7 +72,9 @@ def _norm(op: Op, layout: tuple[int, ...]) -> None:
     _floats(op)
     same_planes(op, op.x)
     channels = -(-op.y.channels // (FLOAT * layout[0])) * layout[0]
-    demand(op.x.channels == op.y.channels and op.x.room == op.y.room and op.place in range(3), "other channels")
+    demand(
+        op.x.channels == op.y.channels and op.x.room == op.y.room and op.place in range(3), "other channels"
+    )
     of_length(op, factor=channels, slope=channels)
 
 
@@ -102,7 +104,9 @@ def _transpose(op: Op, layout: tuple[int, ...]) -> None:
 
 def _places(op: Op, layout: tuple[int, ...]) -> None:
     _floats(op)
-    demand(op.x.items == op.y.items and op.x.channels == op.y.channels and op.x.room == op.y.room, "other pixels")
+    demand(
+        op.x.items == op.y.items and op.x.channels == op.y.channels and op.x.room == op.y.room, "other pixels"
+    )
     rows, columns = 2 * op.y.height, 2 * op.y.width
     of_length(op, bias=rows + columns)
     least = 0

@@ -28,16 +28,26 @@ def _picked(writer: Writer, view: NodeView) -> None:
     assert builder is not None
     kernel, found = builder(view), []
     for axis in range(4):
-        numbers = np.arange(1, x.shape[axis] + 1, dtype=np.float32).reshape([-1 if i == axis else 1 for i in range(4)])
-        moved = np.asarray(kernel([np.ascontiguousarray(np.broadcast_to(numbers, x.shape))])[0]).reshape(y.shape)
+        numbers = np.arange(1, x.shape[axis] + 1, dtype=np.float32).reshape(
+            [-1 if i == axis else 1 for i in range(4)]
+        )
+        moved = np.asarray(kernel([np.ascontiguousarray(np.broadcast_to(numbers, x.shape))])[0]).reshape(
+            y.shape
+        )
         line = moved[tuple(slice(None) if i == axis else slice(0, 1) for i in range(4))]
         found.append(moved.max(axis=tuple(i for i in range(4) if i != axis)) - 1)
         outside = moved == 0
-        demand(bool(((moved == found[-1].reshape(line.shape) + 1) | outside).all()), "values that change their order")
+        demand(
+            bool(((moved == found[-1].reshape(line.shape) + 1) | outside).all()),
+            "values that change their order",
+        )
         demand(axis >= 2 or bool((found[-1] == np.arange(x.shape[axis])).all()), "other channels")
     rows, columns = (each.astype(np.int32) for each in found[2:])
     kept = (rows[:, None] >= 0) & (columns >= 0)
-    demand(bool((kept == (moved[0, 0] > 0)).all() and (outside == outside[:1, :1]).all()), "padding that is no frame")
+    demand(
+        bool((kept == (moved[0, 0] > 0)).all() and (outside == outside[:1, :1]).all()),
+        "padding that is no frame",
+    )
     demand(bool(rows.max() < x.shape[2] and columns.max() < x.shape[3]), "another value around it")
     numbers = np.concatenate([rows, rows, columns, columns])
     writer.ops.append(Op("FLOAT_PICK", y=writer.plane(y), x=writer.plane(x), arrays={"bias": numbers}))
