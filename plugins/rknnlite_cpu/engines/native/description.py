@@ -19,10 +19,30 @@ from rknnlite.files.json_text import parse_json
 
 from ...values import Array
 
-__all__ = ["FUNCTIONS", "FUNCTION_NUMBERS", "KINDS", "Flag", "Op", "Plane", "ProgramText", "padding_of"]
+__all__ = [
+    "FLOAT",
+    "FUNCTIONS",
+    "FUNCTION_NUMBERS",
+    "KINDS",
+    "NUMBERS",
+    "TAKES",
+    "Flag",
+    "Op",
+    "Plane",
+    "ProgramText",
+    "padding_of",
+    "sides_at_edge",
+]
 
-KINDS = ("CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "SPREAD", "TAKE", "GIVE")
+KINDS = (
+    "CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "SPREAD", "TAKE", "GIVE",
+    "FLOAT_CONVOLVE", "FLOAT_DEPTHWISE", "FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY", "FLOAT_SCALE", "FLOAT_TABLE",
+    "FLOAT_MAX_POOL", "FLOAT_TAKE", "FLOAT_GIVE", "FLOAT_NORM", "FLOAT_SCORES", "FLOAT_WEIGH", "FLOAT_RESHAPE",
+    "FLOAT_TRANSPOSE", "FLOAT_PICK", "FLOAT_MIX",
+)  # fmt: skip
 """In the order of ``enum kind``."""
+JOINS = ("ADD", "MULTIPLY", "FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY")
+TAKES = ("TAKE", "FLOAT_TAKE")
 FUNCTIONS = ("TABLE_OF_INDICES", "SIGMOID", "TANH", "SWISH", "MISH", "ELU", "HARD_SWISH")
 """In the order of ``enum function``."""
 FUNCTION_NUMBERS = 14
@@ -38,6 +58,8 @@ ARRAYS = {
 }
 NUMBERS = ("unit", "other_unit", "first_low", "first_high", "low", "high", "step")
 _CHANNELS = 16
+FLOAT = 4
+"""Bytes of a float."""
 _ALIGNED = 64
 _LARGEST = 1 << 31
 
@@ -48,6 +70,7 @@ class Flag:
     LIMITED, SLOPED, JOIN_ADD, JOIN_MULTIPLY, LATE_SLOPED, GENTLE, ZEROS, ZERO_FIRST, RECTIFY, FUNCTION = (
         1 << bit for bit in range(10)
     )
+    STORED = 1 << 16
 
 
 @dataclass
@@ -106,6 +129,12 @@ def padding_of(op: Op) -> tuple[int, int, int, int]:
     return op.pads[0], op.pads[1], ends[0], ends[1]
 
 
+def sides_at_edge(op: Op) -> tuple[int, int, int, int]:
+    """Items, channels, height and width of the array that a value enters or leaves as."""
+    unit = FLOAT if op.kind.startswith("FLOAT_") else 1
+    return op.y.items, op.y.channels // unit, op.y.height, op.y.width
+
+
 @dataclass
 class ProgramText:
     """Ops in order, the bytes of their workspace, how the weights lie, and the shapes of the results."""
@@ -119,12 +148,15 @@ class ProgramText:
         """As it is kept."""
         blob = bytearray()
         rows = []
+        known: dict[int, tuple[int, int]] = {}
         for op in self.ops:
             places = {}
             for name, array in op.arrays.items():
-                blob += bytes(-len(blob) % _ALIGNED)
-                places[name] = (len(blob), array.size)
-                blob += np.ascontiguousarray(array, ARRAYS[name]).tobytes()
+                if id(array) not in known:
+                    blob += bytes(-len(blob) % _ALIGNED)
+                    known[id(array)] = (len(blob), array.size)
+                    blob += np.ascontiguousarray(array, ARRAYS[name]).tobytes()
+                places[name] = known[id(array)]
             row = {each.name: getattr(op, each.name) for each in dataclasses.fields(op)}
             row |= {
                 name: dataclasses.astuple(row[name]) for name in ("x", "y", "other") if row[name] is not None
@@ -157,9 +189,9 @@ class ProgramText:
                 _check(op, self.size, self.layout)
             except _Outside as error:
                 raise ModelInvalid(f"op {number} ({op.kind}) of a program: {error}") from None
-        entering = [op.place for op in self.ops if op.kind == "TAKE"]
-        leaving = [op for op in self.ops if op.kind == "GIVE"]
-        given = [op.x.items * op.x.channels * op.x.height * op.x.width for op in leaving]
+        entering = [op.place for op in self.ops if op.kind in TAKES]
+        leaving = [op for op in self.ops if op.kind in ("GIVE", "FLOAT_GIVE")]
+        given = [prod(sides_at_edge(op)) for op in leaving]
         if (
             entering != list(range(len(entering)))
             or [op.place for op in leaving] != list(range(len(leaving)))
@@ -207,7 +239,12 @@ def _check(op: Op, size: int, layout: tuple[int, ...]) -> None:
     _demand(all(isinstance(n, int) and 0 < n <= 1 << 16 for n in numbers), f"a window {numbers}")
     _demand(all(isinstance(n, int) and abs(n) <= 1 << 16 for n in op.pads), f"pads {op.pads}")
     _demand(set(op.numbers) <= set(NUMBERS), "numbers")
-    _CHECKS[op.kind](op, layout)
+    if op.kind in _CHECKS:
+        _CHECKS[op.kind](op, layout)
+        return
+    from .float_checks import FLOAT_CHECKS
+
+    FLOAT_CHECKS[op.kind](op, layout)
 
 
 def _same_planes(op: Op, *planes: Optional[Plane]) -> None:
@@ -223,7 +260,7 @@ def _of_length(op: Op, **lengths: int) -> None:
 
 
 def _operand(op: Op) -> None:
-    if op.flags & (Flag.JOIN_ADD | Flag.JOIN_MULTIPLY) or op.kind in ("ADD", "MULTIPLY"):
+    if op.flags & (Flag.JOIN_ADD | Flag.JOIN_MULTIPLY) or op.kind in JOINS:
         _demand(op.other is not None, "no operand")
         assert op.other is not None
         _demand(op.other.items == op.y.items and op.other.room == op.y.room, "another operand")

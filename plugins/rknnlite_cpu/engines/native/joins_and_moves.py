@@ -13,9 +13,9 @@ from rknnlite_graph.resize_coordinates import Linear, resize_steps
 from ...ops import builder_of
 from ...values import centred_range, decode, encode
 from .description import Flag, Op, padding_of
-from .writer import Write, Writer, demand, demand_bytes, in_bytes, sides_of
+from .writer import Write, Writer, demand, demand_bytes, in_bytes, in_halves, sides_of
 
-__all__ = ["WRITERS", "write_table"]
+__all__ = ["MOVES", "WRITERS", "write_table"]
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
@@ -30,6 +30,11 @@ def _whole(view: NodeView, count: int) -> None:
         demand(view.has(position) and not view.is_const(position), f"operand {position}")
         demand(in_bytes(view.tensor(position)), f"operand {position} is not of 8 bits")
     demand(in_bytes(y), "its result is not of 8 bits")
+
+
+def _movable(*tensors: Tensor) -> None:
+    """Demand values of 8 bits or of float16."""
+    demand(all(in_bytes(each) or in_halves(each) for each in tensors), "its values are not of 8 bits")
 
 
 def _join(code: str, rectify: bool, writer: Writer, view: NodeView) -> None:
@@ -100,6 +105,7 @@ def _copy(writer: Writer, source: Tensor, target: Tensor, place: int, depth: int
         "COPY", y=writer.plane(target), x=writer.plane(source), channels=channels, place=place, depth=depth
     )
     if not _alike(source, target):
+        demand_bytes(source, target)
         function = lambda values: encode(decode(values, source), target)  # noqa: E731
         op.arrays["table"] = writer.table(source, target, function)
     writer.ops.append(op)
@@ -111,8 +117,13 @@ def _axis_is_channels(view: NodeView, rank: int) -> bool:
 
 
 def _concat(writer: Writer, view: NodeView) -> None:
-    y = view.outputs[0]
-    _whole(view, len(view.inputs))
+    y, unit = view.outputs[0], Writer.unit(view.outputs[0])
+    demand(
+        view.live
+        and len(view.inputs) == sum(view.has(i) and not view.is_const(i) for i in range(len(view.inputs))),
+        "stored operands",
+    )
+    _movable(y, *(tensor for tensor in view.inputs if tensor is not None))
     demand(_axis_is_channels(view, len(y.shape)), "another axis than channels")
     tensors = [tensor for tensor in view.inputs if tensor is not None]
     place = 0
@@ -120,8 +131,8 @@ def _concat(writer: Writer, view: NodeView) -> None:
         count = _placed(writer, tensors, y, place)
         if not count:
             count = 1
-            _copy(writer, tensors[0], y, place, 0, tensors[0].shape[1])
-        place += sum(tensor.shape[1] for tensor in tensors[:count])
+            _copy(writer, tensors[0], y, place, 0, unit * tensors[0].shape[1])
+        place += unit * sum(tensor.shape[1] for tensor in tensors[:count])
         del tensors[:count]
 
 
@@ -138,22 +149,23 @@ def _placed(writer: Writer, tensors: list[Tensor], target: Tensor, place: int) -
 
 
 def _split(writer: Writer, view: NodeView) -> None:
-    x = view.tensor(0)
-    demand_bytes(x, *view.outputs)
+    x, unit = view.tensor(0), Writer.unit(view.tensor(0))
+    _movable(x, *view.outputs)
     demand(_axis_is_channels(view, len(x.shape)), "another axis than channels")
     depth = 0
     for tensor in view.outputs:
         if _alike(x, tensor) and depth % 16 == 0 and writer.plane(x).pitch % 16 == 0:
             writer.part(tensor, x, depth)
         else:
-            _copy(writer, x, tensor, 0, depth, tensor.shape[1])
-        depth += tensor.shape[1]
+            _copy(writer, x, tensor, 0, depth, unit * tensor.shape[1])
+        depth += unit * tensor.shape[1]
 
 
 def _reshape(writer: Writer, view: NodeView) -> None:
     """Where the bytes stay as they are: one position, or other axes behind the channels."""
     x, y = view.tensor(0), view.outputs[0]
-    demand(in_bytes(x) and in_bytes(y) and _alike(x, y), "its values")
+    _movable(x, y)
+    demand(_alike(x, y), "its values")
     before, after = sides_of(x), sides_of(y)
     single = prod(before[2:]) == prod(after[2:]) == 1
     demand(before == after or (single and before[:2] == after[:2]), f"{x.shape} to {y.shape}")
@@ -163,7 +175,8 @@ def _reshape(writer: Writer, view: NodeView) -> None:
 def _resize(writer: Writer, view: NodeView) -> None:
     """Nearest, by whole numbers."""
     x, y = view.tensor(0), view.outputs[0]
-    demand(in_bytes(x) and in_bytes(y) and len(x.shape) == len(y.shape) == 4, "its values")
+    _movable(x, y)
+    demand(len(x.shape) == len(y.shape) == 4, "its values")
     demand(not (view.has(1) and not view.is_const(1)), "sizes that are computed")
     steps = resize_steps(view)
     demand(not isinstance(steps, Linear), "not nearest")
@@ -173,25 +186,30 @@ def _resize(writer: Writer, view: NodeView) -> None:
         demand(axis >= 2 and y.shape[axis] % x.shape[axis] == 0, "not by whole numbers")
         by[axis - 2] = y.shape[axis] // x.shape[axis]
         demand(np.array_equal(index, np.arange(y.shape[axis]) // by[axis - 2]), "other places")
-    _copy(writer, x, y, 0, 0, x.shape[1])
+    _copy(writer, x, y, 0, 0, Writer.unit(x) * x.shape[1])
     writer.ops[-1].strides = (by[0], by[1])
 
 
 def _identity(writer: Writer, view: NodeView) -> None:
     x, y = view.tensor(0), view.outputs[0]
-    demand(in_bytes(x) and in_bytes(y) and _alike(x, y) and x.shape == y.shape, "its values")
+    _movable(x, y)
+    demand(_alike(x, y) and x.shape == y.shape, "its values")
     writer.alias(y, x)
 
 
-WRITERS: dict[str, Write] = {
+MOVES: dict[str, Write] = {
     "Identity": _identity,
+    "Concat": _concat,
+    "Split": _split,
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+}
+"""Of 8 bits and of float16."""
+WRITERS: dict[str, Write] = {
     "Add": partial(_join, "ADD", False),
     "AddRelu": partial(_join, "ADD", True),
     "Mul": partial(_join, "MULTIPLY", False),
     "MulRelu": partial(_join, "MULTIPLY", True),
     "MaxPool": _max_pool,
-    "Concat": _concat,
-    "Split": _split,
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
-    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    **MOVES,
 }

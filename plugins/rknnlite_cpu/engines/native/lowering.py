@@ -9,9 +9,10 @@ from rknnlite_graph.operators import Shape, convolution_types, operator_of
 
 from .convolutions import check_convolution, write_convolution
 from .description import ProgramText
+from .float_nodes import check_float_node, compute_what_is_read, float_writer
 from .joins_and_moves import WRITERS, write_table
 from .workspace import place_tensors
-from .writer import Write, Writer
+from .writer import Write, Writer, in_halves
 
 __all__ = ["NativeLowering"]
 
@@ -28,8 +29,12 @@ class NativeLowering:
         """Why a node is left to others, or an empty string."""
         view = NodeView(graph, node)
         try:
+            floats = _of_floats(graph, node)
+            if floats:
+                check_float_node(view)
             if node.op in _CONVOLUTIONS:
-                check_convolution(view)
+                if not floats:
+                    check_convolution(view)
             else:
                 _writer_of(graph, node)(Writer(graph, self._layout), view)
         except NotLowered as error:
@@ -53,12 +58,18 @@ class NativeLowering:
                 raise NotLowered(str(error), node) from None
         for number, index in enumerate(segment.outputs):
             writer.leave(number, graph.tensors[index])
+        compute_what_is_read(writer)
         size = place_tensors(writer.ops, writer.parts)
         shapes = [graph.tensors[index].shape for index in segment.outputs]
         return ProgramText(writer.ops, size, self._layout, shapes).pack()
 
 
 def _writer_of(graph: Graph, node: Node) -> Write:
+    if _of_floats(graph, node):
+        written = float_writer(node)
+        if written is None:
+            raise NotLowered(f"{node.op} of floats has no kernel here")
+        return written
     if node.op in _CONVOLUTIONS:
         return write_convolution
     found, row = WRITERS.get(node.op), operator_of(node.op)
@@ -70,6 +81,10 @@ def _writer_of(graph: Graph, node: Node) -> Write:
     if shape is Shape.UNARY:
         return write_table
     raise NotLowered(f"{node.op} has no kernel here")
+
+
+def _of_floats(graph: Graph, node: Node) -> bool:
+    return any(in_halves(graph.tensors[index]) for index in node.outputs)
 
 
 def _with_numbers(graph: Graph, node: Node) -> bool:

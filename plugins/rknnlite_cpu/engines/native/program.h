@@ -9,7 +9,13 @@ struct tensor {
     int64_t offset, items, height, width, channels, pitch, zero;
 };
 
-enum kind { CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE };
+enum kind {
+    CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE,
+    /* of float16 as float32, four of the bytes that `channels` counts each; `weights` and `table` are float16, `factor` a bias */
+    FLOAT_CONVOLVE, FLOAT_DEPTHWISE, FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_SCALE, FLOAT_TABLE, FLOAT_MAX_POOL,
+    FLOAT_TAKE, FLOAT_GIVE, FLOAT_NORM, FLOAT_SCORES, FLOAT_WEIGH, FLOAT_RESHAPE, FLOAT_TRANSPOSE,
+    FLOAT_PICK, FLOAT_MIX
+};
 enum flags {
     LIMITED = 1,    /* before the operand joins: limits */
     SLOPED = 2,     /* before: negative ones times a slope per channel */
@@ -20,7 +26,8 @@ enum flags {
     ZEROS = 64,     /* weights have zero points */
     ZERO_FIRST = 128,
     RECTIFY = 256,
-    FUNCTION = 512 /* instead of all this a function of the sums: `function`, numbers of it in `numbers` */
+    FUNCTION = 512, /* instead of all this a function of the sums: `function`, numbers of it in `numbers` */
+    STORED = 1 << 16 /* FLOAT_*: sums are rounded before anything else is done */
 };
 enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH };
 enum number { REACH, FACTOR, COUNT, ABOVE, BELOW = ABOVE + 5, PARAMETER = BELOW + 5, NUMBERS };
@@ -55,6 +62,12 @@ int64_t convolution_tasks(const struct op *op, int threads);
 int64_t depthwise_tasks(const struct op *op, int threads);
 int64_t convolution_scratch(const struct op *op, int threads);
 int64_t depthwise_scratch(const struct op *op, int threads);
+int64_t float_convolution_tasks(const struct op *op, int threads);
+int64_t float_depthwise_tasks(const struct op *op, int threads);
+int64_t float_convolution_scratch(const struct op *op, int threads);
+int64_t float_depthwise_scratch(const struct op *op);
+int64_t float_attention_tasks(const struct op *op, int threads);
+int64_t float_attention_scratch(const struct op *op);
 int64_t tasks_of(const struct op *op, int threads);
 void run_task(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 
@@ -62,6 +75,14 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
 void depthwise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void elementwise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_convolve(const struct op *op, const struct scene *scene, int64_t task);
+void float_depthwise(const struct op *op, const struct scene *scene, int64_t task);
+void float_pixels(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_normalise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_attend(const struct op *op, const struct scene *scene, int64_t task);
+void float_place(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_reorder(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 
 /* What a function of sums makes of them, as stored. */
