@@ -29,21 +29,6 @@ from tests.cpu.engines import native
 from tests.support.corpus import ROOT, genuine, golden_of, open_cpu
 from tests.support.needs import needs
 
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    needs("gcc")
-    library.cache_clear()
-    before = os.environ.get("RKNNLITE_CACHE")
-    os.environ["RKNNLITE_CACHE"] = str(tmp_path_factory.mktemp("built"))
-    try:
-        return library()
-    finally:
-        del os.environ["RKNNLITE_CACHE"]
-        if before is not None:
-            os.environ["RKNNLITE_CACHE"] = before
-
-
 # -- the same bytes --------------------------------------------------------------------------------------------
 
 CHANNELS = st.sampled_from([1, 2, 3, 4, 5, 15, 16, 17, 24, 32, 33, 48, 64, 70, 130])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Optional
@@ -19,13 +20,32 @@ from rknnlite.files.json_text import parse_json
 
 from ...values import Array
 
-__all__ = ["FUNCTIONS", "FUNCTION_NUMBERS", "KINDS", "Flag", "Op", "Plane", "ProgramText", "padding_of"]
+__all__ = [
+    "AXES",
+    "ENTERING",
+    "FUNCTIONS",
+    "FUNCTION_NUMBERS",
+    "KINDS",
+    "LEAVING",
+    "RECURRENT_SIZES",
+    "Flag",
+    "Op",
+    "Plane",
+    "ProgramText",
+    "padding_of",
+]
 
-KINDS = ("CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "SPREAD", "TAKE", "GIVE")
+KINDS = (
+    "CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "SPREAD", "TAKE", "GIVE",
+    "RECURRENT", "SHUFFLE", "TAKE_REALS", "GIVE_REALS", "TO_REALS", "TO_BYTES",
+)  # fmt: skip
 """In the order of ``enum kind``."""
 FUNCTIONS = ("TABLE_OF_INDICES", "SIGMOID", "TANH", "SWISH", "MISH", "ELU", "HARD_SWISH")
 """In the order of ``enum function``."""
 FUNCTION_NUMBERS = 14
+ENTERING, LEAVING = ("TAKE", "TAKE_REALS"), ("GIVE", "GIVE_REALS")
+AXES = 6
+"""Of a SHUFFLE."""
 ARRAYS = {
     "weights": np.int8,
     "ones": np.int8,
@@ -35,6 +55,7 @@ ARRAYS = {
     "slope": np.float32,
     "numbers": np.float32,
     "table": np.uint8,
+    "sizes": np.int64,
 }
 NUMBERS = ("unit", "other_unit", "first_low", "first_high", "low", "high", "step")
 _CHANNELS = 16
@@ -48,6 +69,7 @@ class Flag:
     LIMITED, SLOPED, JOIN_ADD, JOIN_MULTIPLY, LATE_SLOPED, GENTLE, ZEROS, ZERO_FIRST, RECTIFY, FUNCTION = (
         1 << bit for bit in range(10)
     )
+    REALS_IN, REALS_OUT, HALVES = (1 << bit for bit in range(10, 13))
 
 
 @dataclass
@@ -157,8 +179,8 @@ class ProgramText:
                 _check(op, self.size, self.layout)
             except _Outside as error:
                 raise ModelInvalid(f"op {number} ({op.kind}) of a program: {error}") from None
-        entering = [op.place for op in self.ops if op.kind == "TAKE"]
-        leaving = [op for op in self.ops if op.kind == "GIVE"]
+        entering = [op.place for op in self.ops if op.kind in ENTERING]
+        leaving = [op for op in self.ops if op.kind in LEAVING]
         given = [op.x.items * op.x.channels * op.x.height * op.x.width for op in leaving]
         if (
             entering != list(range(len(entering)))
@@ -322,6 +344,64 @@ def _edge(op: Op, layout: tuple[int, ...]) -> None:
     _demand(op.place >= 0, f"array {op.place}")
 
 
+def _shuffle(op: Op, layout: tuple[int, ...]) -> None:
+    _of_length(op, sizes=3 * AXES)
+    count, across, down = (op.arrays["sizes"][i * AXES : (i + 1) * AXES].tolist() for i in range(3))
+    _demand(all(0 < n < _LARGEST for n in count) and op.depth >= 0, f"axes of {count}")
+    within(op.x, count, across, op.depth)
+    within(op.y, count, down)
+
+
+def within(plane: Plane, count: Sequence[int], steps: Sequence[int], first: int = 0, size: int = 1) -> None:
+    """Demand that values of ``size`` bytes lie in a plane: ``count`` of them along each axis, so many bytes apart."""
+    _demand(all(0 <= step < _LARGEST for step in steps), f"steps {steps}")
+    last = first + sum((n - 1) * step for n, step in zip(count, steps))
+    _demand(last + size <= plane.nbytes, f"values up to {last} of {plane.nbytes}")
+
+
+RECURRENT_SIZES = (
+    "steps", "batch", "inputs", "hidden", "gates", "directions", "reverse", "reset_late",
+    "x_step", "x_item", "x_value", "y_step", "y_direction", "y_item", "y_value",
+)  # fmt: skip
+"""In the order of ``enum size`` of ``recurrent.c``."""
+
+
+def _recurrent(op: Op, layout: tuple[int, ...]) -> None:
+    _of_length(op, sizes=len(RECURRENT_SIZES))
+    n = dict(zip(RECURRENT_SIZES, op.arrays["sizes"].tolist()))
+    counts = [n[name] for name in RECURRENT_SIZES[:4]]
+    _demand(all(0 < each < 1 << 20 for each in counts) and n["gates"] in (3, 4), f"sizes {n}")
+    _demand(n["directions"] in (1, 2), f"{n['directions']} directions")
+    hidden = -(-n["hidden"] // layout[0]) * layout[0]
+    rows = n["directions"] * n["gates"] * hidden
+    states = 2 * n["directions"] * n["batch"] * hidden
+    count = rows * (n["inputs"] + n["hidden"])
+    weights = {"weights": 2 * count} if op.flags & Flag.HALVES else {"factor": count}
+    _of_length(op, numbers=FUNCTION_NUMBERS + 4 * rows + states, **weights)
+    x, y = (4 if op.flags & flag else 1 for flag in (Flag.REALS_IN, Flag.REALS_OUT))
+    within(
+        op.x,
+        [n[k] for k in ("steps", "batch", "inputs")],
+        [n[k] for k in ("x_step", "x_item", "x_value")],
+        size=x,
+    )
+    places = ("y_step", "y_direction", "y_item", "y_value")
+    within(op.y, [n[k] for k in ("steps", "directions", "batch", "hidden")], [n[k] for k in places], size=y)
+
+
+def _values(plane: Plane) -> int:
+    return plane.items * plane.channels * plane.height * plane.width
+
+
+def _reals(op: Op, layout: tuple[int, ...]) -> None:
+    real = op.x if op.kind in ("GIVE_REALS", "TO_BYTES") else op.y
+    _demand(real.items == real.width == real.channels == 1 and real.pitch == 4, "reals of another order")
+    _demand(_values(op.x) == _values(op.y), "other values")
+    if op.kind == "TO_REALS":
+        _of_length(op, factor=256)
+    _edge(op, layout)
+
+
 _CHECKS = {
     "CONVOLVE": _convolution,
     "DEPTHWISE": _depthwise,
@@ -333,4 +413,7 @@ _CHECKS = {
     "SPREAD": _spread,
     "TAKE": _edge,
     "GIVE": _edge,
+    "RECURRENT": _recurrent,
+    "SHUFFLE": _shuffle,
+    **dict.fromkeys(("TAKE_REALS", "GIVE_REALS", "TO_REALS", "TO_BYTES"), _reals),
 }

@@ -11,9 +11,10 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.resize_coordinates import Linear, resize_steps
 
 from ...ops import builder_of
-from ...values import centred_range, decode, encode
+from ...values import decode, encode
 from .description import Flag, Op, padding_of
-from .writer import Write, Writer, demand, demand_bytes, in_bytes, sides_of
+from .shuffles import write_reshape, write_slice, write_transpose
+from .writer import Write, Writer, demand, demand_bytes, in_bytes, output_numbers, sides_of
 
 __all__ = ["WRITERS", "write_table"]
 
@@ -40,25 +41,11 @@ def _join(code: str, rectify: bool, writer: Writer, view: NodeView) -> None:
         x, other = other, x
     one_each = len(y.shape) == 4 and other.shape == (y.shape[0], y.shape[1], 1, 1)
     demand(x.shape == y.shape and (other.shape == y.shape or one_each), f"operands {x.shape}, {other.shape}")
-    assert x.quant is not None and other.quant is not None and y.quant is not None
-    low, high = (float(limit) for limit in centred_range(y))
-    shift = float(y.quant.zero_point) if y.zero_first else 0.0
-    op = Op(
-        code,
-        y=writer.plane(y),
-        x=writer.plane(x),
-        other=writer.plane(other),
-        place=writer.zero(y) - int(shift),
-        numbers={
-            "unit": x.quant.scale,
-            "other_unit": other.quant.scale,
-            "step": y.quant.scale,
-            "first_low": shift,
-            "low": low + shift,
-            "high": high + shift,
-        },
-    )
-    op.flags = (Flag.RECTIFY if rectify else 0) | (Flag.ZERO_FIRST if y.zero_first else 0)
+    assert x.quant is not None and other.quant is not None
+    op = Op(code, y=writer.plane(y), x=writer.plane(x), other=writer.plane(other))
+    op.numbers = {"unit": x.quant.scale, "other_unit": other.quant.scale}
+    op.flags = Flag.RECTIFY if rectify else 0
+    output_numbers(writer, op, y)
     writer.ops.append(op)
 
 
@@ -151,13 +138,19 @@ def _split(writer: Writer, view: NodeView) -> None:
 
 
 def _reshape(writer: Writer, view: NodeView) -> None:
-    """Where the bytes stay as they are: one position, or other axes behind the channels."""
+    """Where the bytes stay as they are, and where axes are parts or products of axes."""
     x, y = view.tensor(0), view.outputs[0]
+    if x.quant is None:
+        demand(x.dtype is y.dtype and y.quant is None, "its values")
+        writer.reals(x)
+        writer.alias(y, x)
+        return
     demand(in_bytes(x) and in_bytes(y) and _alike(x, y), "its values")
     before, after = sides_of(x), sides_of(y)
-    single = prod(before[2:]) == prod(after[2:]) == 1
-    demand(before == after or (single and before[:2] == after[:2]), f"{x.shape} to {y.shape}")
-    writer.alias(y, x)
+    if before == after or (prod(before[2:]) == prod(after[2:]) == 1 and before[:2] == after[:2]):
+        writer.alias(y, x)
+    else:
+        write_reshape(writer, x, y)
 
 
 def _resize(writer: Writer, view: NodeView) -> None:
@@ -194,4 +187,6 @@ WRITERS: dict[str, Write] = {
     "Split": _split,
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
     **dict.fromkeys(("Resize", "Upsample"), _resize),
+    "Slice": write_slice,
+    "Transpose": write_transpose,
 }

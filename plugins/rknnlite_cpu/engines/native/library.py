@@ -15,7 +15,7 @@ from rknnlite.errors import ModelInvalid, OutOfMemory, ParamInvalid
 
 from ...values import Array
 from ..engine import Program
-from .description import FUNCTIONS, KINDS, NUMBERS, Op, Plane, ProgramText
+from .description import ENTERING, FUNCTIONS, KINDS, NUMBERS, Op, Plane, ProgramText
 
 __all__ = ["Library", "NativeProgram", "library"]
 
@@ -35,7 +35,7 @@ class _Tensor(ctypes.Structure):
 
 
 _PAIR = ctypes.c_int64 * 2
-_ADDRESSES = ("weights", "bias", "zeros", "factor", "slope", "numbers", "table", "ones")
+_ADDRESSES = ("weights", "bias", "zeros", "factor", "slope", "numbers", "table", "ones", "sizes")
 
 
 class _Op(ctypes.Structure):
@@ -111,7 +111,7 @@ class NativeProgram(Program):
         self._count, self._size = len(text.ops), text.size + _SLACK
         self._size += -self._size % _ALIGNED
         self._scratch = int(made.scratch(self._ops, self._count, threads))
-        self._entering = [_sides(op.y) for op in text.ops if op.kind == "TAKE"]
+        self._entering = [_sides(op.y) for op in text.ops if op.kind in ENTERING]
         self._idle: list[Array] = []
 
     def run(self, values: Sequence[Array]) -> list[Array]:

@@ -10,6 +10,7 @@ from rknnlite_graph.operators import Shape, convolution_types, operator_of
 from .convolutions import check_convolution, write_convolution
 from .description import ProgramText
 from .joins_and_moves import WRITERS, write_table
+from .recurrent import write_convert, write_recurrent
 from .workspace import place_tensors
 from .writer import Write, Writer
 
@@ -61,6 +62,11 @@ class NativeLowering:
 def _writer_of(graph: Graph, node: Node) -> Write:
     if node.op in _CONVOLUTIONS:
         return write_convolution
+    if node.recurrent is not None:
+        return write_recurrent
+    tensors = [graph.tensors[index] for index in (*node.inputs[:1], *node.outputs[:1])]
+    if node.op == "exDataConvert" and any(tensor.quant is None for tensor in tensors):
+        return write_convert
     found, row = WRITERS.get(node.op), operator_of(node.op)
     shape = row.shape if row is not None else None
     if shape is Shape.BROADCAST and _with_numbers(graph, node):

@@ -38,7 +38,9 @@ int64_t tasks_of(const struct op *op, int threads)
         return convolution_tasks(op, threads);
     if (op->kind == DEPTHWISE)
         return depthwise_tasks(op, threads);
-    const struct tensor *t = op->kind == GIVE ? &op->x : &op->y;
+    if (op->kind == RECURRENT)
+        return recurrent_tasks(op, threads);
+    const struct tensor *t = op->kind == GIVE || op->kind == GIVE_REALS ? &op->x : &op->y;
     int64_t rows = t->items * t->height, work = rows * t->width * t->pitch / (16 << 10) + 1;
     return threads == 1 ? 1 : least(least(rows, work), 4 * threads);
 }
@@ -50,6 +52,9 @@ void run_task(const struct op *op, const struct scene *scene, int64_t task, int6
     case DEPTHWISE: depthwise(op, scene, task, tasks); break;
     case MAX_POOL: pool(op, scene, task, tasks); break;
     case ADD: case MULTIPLY: case TABLE: elementwise(op, scene, task, tasks); break;
+    case RECURRENT: recur(op, scene, task, tasks); break;
+    case SHUFFLE: shuffle(op, scene, task, tasks); break;
+    case TAKE_REALS: case GIVE_REALS: case TO_REALS: case TO_BYTES: move_reals(op, scene, task, tasks); break;
     default: move(op, scene, task, tasks);
     }
 }
@@ -178,6 +183,8 @@ int64_t rknnlite_scratch(const struct op *ops, int64_t count, int threads)
             bytes = most(bytes, convolution_scratch(op, threads));
         if (op->kind == DEPTHWISE)
             bytes = most(bytes, depthwise_scratch(op, threads));
+        if (op->kind == RECURRENT)
+            bytes = most(bytes, recurrent_scratch(op));
     }
     return (bytes + BYTES + 63) / 64 * 64 + 64;
 }

@@ -9,7 +9,10 @@ struct tensor {
     int64_t offset, items, height, width, channels, pitch, zero;
 };
 
-enum kind { CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE };
+enum kind {
+    CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE,
+    RECURRENT, SHUFFLE, TAKE_REALS, GIVE_REALS, TO_REALS, TO_BYTES
+};
 enum flags {
     LIMITED = 1,    /* before the operand joins: limits */
     SLOPED = 2,     /* before: negative ones times a slope per channel */
@@ -20,6 +23,9 @@ enum flags {
     ZEROS = 64,     /* weights have zero points */
     ZERO_FIRST = 128,
     RECTIFY = 256,
+    REALS_IN = 1024, /* x is of float32 */
+    REALS_OUT = 2048,
+    HALVES = 4096, /* weights are of float16 */
     FUNCTION = 512 /* instead of all this a function of the sums: `function`, numbers of it in `numbers` */
 };
 enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH };
@@ -37,6 +43,7 @@ struct op {
     const float *factor, *slope, *numbers;
     const Q *table;
     const int8_t *ones;       /* CONVOLVE: 1 for every used value of a run, else 0 */
+    const int64_t *sizes;     /* what a kernel says of them */
     int64_t function, entries; /* FUNCTION: which, and of `table` how many */
     float unit, other_unit, first_low, first_high, low, high, step;
     int32_t padding;
@@ -55,6 +62,8 @@ int64_t convolution_tasks(const struct op *op, int threads);
 int64_t depthwise_tasks(const struct op *op, int threads);
 int64_t convolution_scratch(const struct op *op, int threads);
 int64_t depthwise_scratch(const struct op *op, int threads);
+int64_t recurrent_tasks(const struct op *op, int threads);
+int64_t recurrent_scratch(const struct op *op);
 int64_t tasks_of(const struct op *op, int threads);
 void run_task(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 
@@ -63,6 +72,9 @@ void depthwise(const struct op *op, const struct scene *scene, int64_t task, int
 void elementwise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void recur(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void shuffle(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void move_reals(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 
 /* What a function of sums makes of them, as stored. */
 vi function_of(const struct op *op, vi sum, const float *factor);

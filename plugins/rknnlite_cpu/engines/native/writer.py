@@ -13,7 +13,7 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite.tensor import DType
 
 from ...values import Array, centred_range
-from .description import Op, Plane
+from .description import Flag, Op, Plane
 from .workspace import Parts
 
 __all__ = [
@@ -23,13 +23,14 @@ __all__ = [
     "demand_bytes",
     "demand_finite",
     "in_bytes",
+    "output_numbers",
     "sides_of",
     "stored_offset",
 ]
 
 Write = Callable[["Writer", NodeView], None]
 """Adds the ops of a node."""
-_CHANNELS, _FEW_CHANNELS = 16, 4
+_CHANNELS, _FEW_CHANNELS, _REAL = 16, 4, 4
 _LARGEST = 1 << 28
 
 
@@ -102,12 +103,27 @@ class Writer:
             self._planes[tensor.index] = Plane(items, height, width, channels, pitch, self.zero(tensor))
         return self._planes[tensor.index]
 
+    def reals(self, tensor: Tensor) -> Plane:
+        """Where a floating tensor lies, one value after the other in the order of its axes, as float32."""
+        count = prod(tensor.shape)
+        demand(
+            tensor.quant is None and tensor.dtype.is_float and 0 < count < _LARGEST,
+            f"{tensor.name} is not of reals",
+        )
+        if tensor.index not in self._planes:
+            self._planes[tensor.index] = Plane(1, count, 1, 1, _REAL, 0)
+        return self._planes[tensor.index]
+
     def alias(self, tensor: Tensor, of: Tensor) -> None:
         """The same bytes under another name."""
-        self._planes[tensor.index] = self.plane(of)
+        self._planes[tensor.index] = self.plane(of) if of.quant is not None else self.reals(of)
 
     def enter(self, number: int, tensor: Tensor, few: bool) -> None:
         """Input ``number`` of the segment; ``few`` channels may lie close together."""
+        if tensor.quant is None:
+            reals = self.reals(tensor)
+            self.ops.append(Op("TAKE_REALS", y=reals, x=reals, place=number))
+            return
         plane = self.plane(tensor)
         if few and plane.channels <= _FEW_CHANNELS:
             plane.pitch = _FEW_CHANNELS
@@ -115,6 +131,10 @@ class Writer:
 
     def leave(self, number: int, tensor: Tensor) -> None:
         """Result ``number`` of the segment."""
+        if tensor.quant is None:
+            reals = self.reals(tensor)
+            self.ops.append(Op("GIVE_REALS", y=reals, x=reals, place=number))
+            return
         plane = self.plane(tensor)
         self.ops.append(Op("GIVE", y=plane, x=plane, place=number))
 
@@ -131,6 +151,16 @@ class Writer:
         table = np.zeros(256, np.uint8)
         table[stored] = (results.astype(np.int64) + self.zero(target)) & 255
         return table
+
+
+def output_numbers(writer: Writer, op: Op, tensor: Tensor) -> None:
+    """How an op makes integers of reals: by a quotient, rounded behind the zero point or before it, see ``values.encode``."""
+    assert tensor.quant is not None
+    low, high = (float(limit) for limit in centred_range(tensor))
+    shift = float(tensor.quant.zero_point) if tensor.zero_first else 0.0
+    op.place = writer.zero(tensor) - int(shift)
+    op.flags |= Flag.ZERO_FIRST if tensor.zero_first else 0
+    op.numbers |= {"step": tensor.quant.scale, "first_low": shift, "low": low + shift, "high": high + shift}
 
 
 def stored_offset(tensor: Tensor, offset: int) -> int:
