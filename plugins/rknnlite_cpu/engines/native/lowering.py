@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from rknnlite_graph.graph import Graph, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered, Segment
 from rknnlite_graph.node_view import NodeView
@@ -69,13 +71,21 @@ def _writer_of(graph: Graph, node: Node) -> Write:
         return write_convert
     found, row = WRITERS.get(node.op), operator_of(node.op)
     shape = row.shape if row is not None else None
-    if shape is Shape.BROADCAST and _with_numbers(graph, node):
+    if (
+        shape is Shape.BROADCAST
+        and _with_numbers(graph, node)
+        and (found is None or not _with_many(graph, node))
+    ):
         return write_table
     if found is not None:
         return found
     if shape is Shape.UNARY:
         return write_table
     raise NotLowered(f"{node.op} has no kernel here")
+
+
+def _with_many(graph: Graph, node: Node) -> bool:
+    return prod(graph.tensors[node.inputs[1]].shape) > 1
 
 
 def _with_numbers(graph: Graph, node: Node) -> bool:

@@ -12,7 +12,7 @@ from rknnlite_graph.operators import TABLE_FUNCTIONS
 
 from ...ops.requantise import by_table, index_factor
 from ...values import centred_range
-from .description import FUNCTION_NUMBERS, Flag, Op
+from .kinds import FUNCTION_NUMBERS, Flag, Op
 from .writer import Writer, demand, demand_finite
 
 __all__ = ["LOGISTIC", "check_function", "write_function"]

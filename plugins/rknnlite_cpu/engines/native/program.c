@@ -40,8 +40,12 @@ int64_t tasks_of(const struct op *op, int threads)
         return depthwise_tasks(op, threads);
     if (op->kind == RECURRENT)
         return recurrent_tasks(op, threads);
+    if (op->kind == ATTEND)
+        return attention_tasks(op, threads);
     const struct tensor *t = op->kind == GIVE || op->kind == GIVE_REALS ? &op->x : &op->y;
     int64_t rows = t->items * t->height, work = rows * t->width * t->pitch / (16 << 10) + 1;
+    if (op->kind == NORMALISE) /* positions are a matter of their own */
+        rows *= t->width, work *= 4;
     return threads == 1 ? 1 : least(least(rows, work), 4 * threads);
 }
 
@@ -53,6 +57,11 @@ void run_task(const struct op *op, const struct scene *scene, int64_t task, int6
     case MAX_POOL: pool(op, scene, task, tasks); break;
     case ADD: case MULTIPLY: case TABLE: elementwise(op, scene, task, tasks); break;
     case RECURRENT: recur(op, scene, task, tasks); break;
+    case ATTEND: attend(op, scene, task, tasks); break;
+    case NORMALISE: normalise(op, scene, task, tasks); break;
+    case PICK: pick(op, scene, task, tasks); break;
+    case BILINEAR: bilinear(op, scene, task, tasks); break;
+    case PUT: put(op, scene, task, tasks); break;
     case SHUFFLE: shuffle(op, scene, task, tasks); break;
     case TAKE_REALS: case GIVE_REALS: case TO_REALS: case TO_BYTES: move_reals(op, scene, task, tasks); break;
     default: move(op, scene, task, tasks);
@@ -185,6 +194,10 @@ int64_t rknnlite_scratch(const struct op *ops, int64_t count, int threads)
             bytes = most(bytes, depthwise_scratch(op, threads));
         if (op->kind == RECURRENT)
             bytes = most(bytes, recurrent_scratch(op));
+        if (op->kind == ATTEND)
+            bytes = most(bytes, attention_scratch(op));
+        if (op->kind == BILINEAR)
+            bytes = most(bytes, bilinear_scratch(op));
     }
     return (bytes + BYTES + 63) / 64 * 64 + 64;
 }

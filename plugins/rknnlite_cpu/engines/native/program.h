@@ -11,7 +11,8 @@ struct tensor {
 
 enum kind {
     CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE,
-    RECURRENT, SHUFFLE, TAKE_REALS, GIVE_REALS, TO_REALS, TO_BYTES
+    RECURRENT, SHUFFLE, TAKE_REALS, GIVE_REALS, TO_REALS, TO_BYTES,
+    ATTEND, NORMALISE, PICK, BILINEAR, PUT
 };
 enum flags {
     LIMITED = 1,    /* before the operand joins: limits */
@@ -33,7 +34,7 @@ enum number { REACH, FACTOR, COUNT, ABOVE, BELOW = ABOVE + 5, PARAMETER = BELOW 
 
 struct op {
     int64_t kind, flags;
-    struct tensor x, other, y;
+    struct tensor x, other, third, y;
     int64_t kernel[2], strides[2], dilations[2], pads[2];
     int64_t place;             /* COPY: first channel in y; TAKE, GIVE: which array; ADD, MULTIPLY: stored value of 0 */
     int64_t depth;             /* CONVOLVE: bytes of a run of taps; COPY: first channel in x */
@@ -64,6 +65,9 @@ int64_t convolution_scratch(const struct op *op, int threads);
 int64_t depthwise_scratch(const struct op *op, int threads);
 int64_t recurrent_tasks(const struct op *op, int threads);
 int64_t recurrent_scratch(const struct op *op);
+int64_t attention_tasks(const struct op *op, int threads);
+int64_t attention_scratch(const struct op *op);
+int64_t bilinear_scratch(const struct op *op);
 int64_t tasks_of(const struct op *op, int threads);
 void run_task(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 
@@ -73,6 +77,11 @@ void elementwise(const struct op *op, const struct scene *scene, int64_t task, i
 void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void recur(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void attend(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void normalise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void pick(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void bilinear(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void put(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void shuffle(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void move_reals(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 

@@ -6,12 +6,12 @@
 
 #define AXES 6
 
-/* Value after value of `count`, from place to place: [axis] sizes, bytes in x, bytes in y; x begins at `depth`. */
+/* Value after value of `count`, from place to place: [axis] sizes, bytes in x, bytes in y; x begins at `depth`, y at `place`. */
 void shuffle(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
     const int64_t *count = op->sizes, *across = count + AXES, *down = across + AXES;
     const Q *x = scene->work + op->x.offset + op->depth;
-    Q *y = scene->work + op->y.offset;
+    Q *y = scene->work + op->y.offset + op->place;
     int64_t outer = 1, from, to;
     for (int i = 0; i < AXES - 1; i++)
         outer *= count[i];

@@ -14,7 +14,7 @@ from ...ops import builder_of
 from ...ops.ordered_recurrence import rows_of
 from ...registry import stored_operand
 from ...values import Array, centred_range
-from .description import RECURRENT_SIZES, Flag, Op
+from .kinds import RECURRENT_SIZES, Flag, Op
 from .output_functions import LOGISTIC
 from .shuffles import steps_of
 from .writer import Writer, demand, demand_bytes, demand_finite, in_bytes, output_numbers

@@ -8,10 +8,10 @@ import numpy as np
 from rknnlite_graph.graph import Tensor
 from rknnlite_graph.node_view import NodeView
 
-from .description import AXES, Op, Plane
+from .kinds import AXES, Op, Plane
 from .writer import Writer, demand, demand_bytes
 
-__all__ = ["steps_of", "write_reshape", "write_slice", "write_transpose"]
+__all__ = ["steps_of", "write_part", "write_reshape", "write_slice", "write_transpose"]
 
 _Axis = tuple[int, int, int]
 """How many values, and the bytes between them in x and in y."""
@@ -77,7 +77,17 @@ def write_slice(writer: Writer, view: NodeView) -> None:
     _shuffle(writer, source, target, found, first)
 
 
-def _shuffle(writer: Writer, x: Plane, y: Plane, axes: list[_Axis], first: int = 0) -> None:
+def write_part(writer: Writer, part: Tensor, y: Tensor, axis: int, first: int) -> None:
+    """A tensor as a part of another one, from place ``first`` of an axis on."""
+    rank = len(y.shape)
+    expected = tuple(part.shape[i] if i == axis else n for i, n in enumerate(y.shape))
+    demand(part.shape == expected, f"a part {part.shape}")
+    source, target = writer.plane(part), writer.plane(y)
+    across, down = steps_of(source, rank), steps_of(target, rank)
+    _shuffle(writer, source, target, list(zip(part.shape, across, down)), place=first * down[axis])
+
+
+def _shuffle(writer: Writer, x: Plane, y: Plane, axes: list[_Axis], first: int = 0, place: int = 0) -> None:
     """The innermost axis is one of bytes side by side in both where there is one, else the one that lies closest in y."""
     merged: list[_Axis] = []
     for n, across, down in sorted(
@@ -90,4 +100,4 @@ def _shuffle(writer: Writer, x: Plane, y: Plane, axes: list[_Axis], first: int =
     demand(len(merged) <= AXES, f"{len(merged)} axes")
     padded = [(1, 0, 0)] * (AXES - len(merged)) + merged
     sizes = np.array(padded, np.int64).T.reshape(-1)
-    writer.ops.append(Op("SHUFFLE", y=y, x=x, depth=first, arrays={"sizes": sizes}))
+    writer.ops.append(Op("SHUFFLE", y=y, x=x, depth=first, place=place, arrays={"sizes": sizes}))

@@ -13,7 +13,7 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite.tensor import DType
 
 from ...values import Array, centred_range
-from .description import Flag, Op, Plane
+from .kinds import Flag, Op, Plane
 from .workspace import Parts
 
 __all__ = [
