@@ -1,5 +1,8 @@
 /* Normalisation over the channels of a position, as ops/norm.py defines it: sums of integers, the size of all of them in double. */
 #include "program.h"
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 enum mode { LAYER, RMS, L2, L1 };
 
