@@ -210,7 +210,8 @@ def _reals(op: Op, layout: tuple[int, ...]) -> None:
     _demand(_values(op.x) == _values(op.y), "other values")
     if op.kind == "TO_REALS":
         _of_length(op, factor=256)
-    _edge(op, layout)
+    elif op.kind != "TO_BYTES":
+        _edge(op, layout)
 
 
 def _attend(op: Op, layout: tuple[int, ...]) -> None:
