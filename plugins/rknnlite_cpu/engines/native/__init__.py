@@ -5,6 +5,8 @@ them, ``recurrent`` LSTM and GRU, ``attention`` that and normalisations, ``plane
 another order, ``joins_and_moves`` the rest; ``packing`` lays weights as kernels read them. ``kinds`` is what an op is,
 ``description`` keeps a program as bytes, ``checks`` asks whether it stays in its place, ``workspace`` places tensors, ``library``
 builds the C files and hands ops to them. ``program.c`` shares ops among threads, ``convolution.c``, ``depthwise.c``,
-``functions.c``, ``recurrent.c``, ``attention.c``, ``norms.c``, ``resample.c``, ``reals.c`` and ``rows.c`` compute, on
+``functions.c``, ``recurrent.c``, ``attention.c``, ``norms.c``, ``resample.c``, ``convert.c`` and ``rows.c`` compute, on
 ``vectors.h`` and ``rational.h``.
+
+Nodes of float16 have the same in files that begin with ``float_``.
 """

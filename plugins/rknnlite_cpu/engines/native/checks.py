@@ -8,8 +8,10 @@ from typing import Optional
 from .kinds import (
     ATTENTION_NUMBERS,
     AXES,
+    FLOAT,
     FUNCTION_NUMBERS,
     FUNCTIONS,
+    JOINS,
     KINDS,
     NUMBERS,
     RECURRENT_SIZES,
@@ -46,7 +48,12 @@ def check_op(op: Op, size: int, layout: tuple[int, ...]) -> None:
     _demand(all(isinstance(n, int) and 0 < n <= 1 << 16 for n in numbers), f"a window {numbers}")
     _demand(all(isinstance(n, int) and abs(n) <= 1 << 16 for n in op.pads), f"pads {op.pads}")
     _demand(set(op.numbers) <= set(NUMBERS), "numbers")
-    _CHECKS[op.kind](op, layout)
+    if op.kind in _CHECKS:
+        _CHECKS[op.kind](op, layout)
+        return
+    from .float_checks import FLOAT_CHECKS
+
+    FLOAT_CHECKS[op.kind](op, layout)
 
 
 def _same_planes(op: Op, *planes: Optional[Plane]) -> None:
@@ -62,7 +69,7 @@ def _of_length(op: Op, **lengths: int) -> None:
 
 
 def _operand(op: Op) -> None:
-    if op.flags & (Flag.JOIN_ADD | Flag.JOIN_MULTIPLY) or op.kind in ("ADD", "MULTIPLY"):
+    if op.flags & (Flag.JOIN_ADD | Flag.JOIN_MULTIPLY) or op.kind in JOINS:
         _demand(op.other is not None, "no operand")
         assert op.other is not None
         _demand(op.other.items == op.y.items and op.other.room == op.y.room, "another operand")
@@ -189,7 +196,7 @@ def _recurrent(op: Op, layout: tuple[int, ...]) -> None:
     count = rows * (n["inputs"] + n["hidden"])
     weights = {"weights": 2 * count} if op.flags & Flag.HALVES else {"factor": count}
     _of_length(op, numbers=FUNCTION_NUMBERS + 4 * rows + states, **weights)
-    x, y = (4 if op.flags & flag else 1 for flag in (Flag.REALS_IN, Flag.REALS_OUT))
+    x, y = (FLOAT if op.flags & flag else 1 for flag in (Flag.FLOATS_IN, Flag.FLOATS_OUT))
     within(
         op.x,
         [n[k] for k in ("steps", "batch", "inputs")],
@@ -200,18 +207,13 @@ def _recurrent(op: Op, layout: tuple[int, ...]) -> None:
     within(op.y, [n[k] for k in ("steps", "directions", "batch", "hidden")], [n[k] for k in places], size=y)
 
 
-def _values(plane: Plane) -> int:
-    return plane.items * plane.channels * plane.height * plane.width
-
-
-def _reals(op: Op, layout: tuple[int, ...]) -> None:
-    real = op.x if op.kind in ("GIVE_REALS", "TO_BYTES") else op.y
-    _demand(real.items == real.width == real.channels == 1 and real.pitch == 4, "reals of another order")
-    _demand(_values(op.x) == _values(op.y), "other values")
-    if op.kind == "TO_REALS":
+def _convert(op: Op, layout: tuple[int, ...]) -> None:
+    _same_planes(op, op.x)
+    floats, stored = (op.x, op.y) if op.kind == "TO_BYTES" else (op.y, op.x)
+    _demand(floats.channels == FLOAT * stored.channels, f"{floats.channels} of {stored.channels} channels")
+    _demand(floats.offset % FLOAT == floats.pitch % FLOAT == 0, "values that are no floats")
+    if op.kind == "TO_FLOATS":
         _of_length(op, factor=256)
-    elif op.kind != "TO_BYTES":
-        _edge(op, layout)
 
 
 def _attend(op: Op, layout: tuple[int, ...]) -> None:
@@ -285,5 +287,6 @@ _CHECKS = {
     "PICK": _pick,
     "BILINEAR": _bilinear,
     "PUT": _put,
-    **dict.fromkeys(("TAKE_REALS", "GIVE_REALS", "TO_REALS", "TO_BYTES"), _reals),
+    "TO_FLOATS": _convert,
+    "TO_BYTES": _convert,
 }

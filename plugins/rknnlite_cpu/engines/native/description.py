@@ -18,20 +18,21 @@ from rknnlite.errors import ModelInvalid
 from rknnlite.files.json_text import parse_json
 
 from .checks import Outside, check_op
-from .kinds import FUNCTIONS, KINDS, NUMBERS, RECURRENT_SIZES, Flag, Op, Plane, padding_of
+from .kinds import FLOAT, FUNCTIONS, KINDS, NUMBERS, RECURRENT_SIZES, TAKES, Flag, Op, Plane, padding_of
 
 __all__ = [
-    "ENTERING",
+    "FLOAT",
     "FUNCTIONS",
     "KINDS",
-    "LEAVING",
     "NUMBERS",
     "RECURRENT_SIZES",
+    "TAKES",
     "Flag",
     "Op",
     "Plane",
     "ProgramText",
     "padding_of",
+    "sides_at_edge",
 ]
 
 ARRAYS = {
@@ -45,9 +46,14 @@ ARRAYS = {
     "table": np.uint8,
     "sizes": np.int64,
 }
-ENTERING, LEAVING = ("TAKE", "TAKE_REALS"), ("GIVE", "GIVE_REALS")
 PLANES = ("x", "y", "other", "third")
 _ALIGNED = 64
+
+
+def sides_at_edge(op: Op) -> tuple[int, int, int, int]:
+    """Items, channels, height and width of the array that a value enters or leaves as."""
+    unit = FLOAT if op.kind.startswith("FLOAT_") else 1
+    return op.y.items, op.y.channels // unit, op.y.height, op.y.width
 
 
 @dataclass
@@ -63,12 +69,15 @@ class ProgramText:
         """As it is kept."""
         blob = bytearray()
         rows = []
+        known: dict[int, tuple[int, int]] = {}
         for op in self.ops:
             places = {}
             for name, array in op.arrays.items():
-                blob += bytes(-len(blob) % _ALIGNED)
-                places[name] = (len(blob), array.size)
-                blob += np.ascontiguousarray(array, ARRAYS[name]).tobytes()
+                if id(array) not in known:
+                    blob += bytes(-len(blob) % _ALIGNED)
+                    known[id(array)] = (len(blob), array.size)
+                    blob += np.ascontiguousarray(array, ARRAYS[name]).tobytes()
+                places[name] = known[id(array)]
             row = {each.name: getattr(op, each.name) for each in dataclasses.fields(op)}
             row |= {name: dataclasses.astuple(row[name]) for name in PLANES if row[name] is not None}
             rows.append(row | {"arrays": places})
@@ -99,9 +108,9 @@ class ProgramText:
                 check_op(op, self.size, self.layout)
             except Outside as error:
                 raise ModelInvalid(f"op {number} ({op.kind}) of a program: {error}") from None
-        entering = [op.place for op in self.ops if op.kind in ENTERING]
-        leaving = [op for op in self.ops if op.kind in LEAVING]
-        given = [op.x.items * op.x.channels * op.x.height * op.x.width for op in leaving]
+        entering = [op.place for op in self.ops if op.kind in TAKES]
+        leaving = [op for op in self.ops if op.kind in ("GIVE", "FLOAT_GIVE")]
+        given = [prod(sides_at_edge(op)) for op in leaving]
         if (
             entering != list(range(len(entering)))
             or [op.place for op in leaving] != list(range(len(leaving)))

@@ -17,9 +17,9 @@ from .attention import write_attention, write_norm
 from .kinds import Flag, Op, padding_of
 from .planes import write_gather, write_linear_resize, write_nearest_resize, write_pad, write_stored
 from .shuffles import write_part, write_reshape, write_slice, write_transpose
-from .writer import Write, Writer, demand, demand_bytes, in_bytes, output_numbers, sides_of
+from .writer import Write, Writer, demand, demand_bytes, in_bytes, in_halves, output_numbers, sides_of
 
-__all__ = ["WRITERS", "write_table"]
+__all__ = ["MOVES", "WRITERS", "write_table"]
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
@@ -34,6 +34,11 @@ def _whole(view: NodeView, count: int) -> None:
         demand(view.has(position) and not view.is_const(position), f"operand {position}")
         demand(in_bytes(view.tensor(position)), f"operand {position} is not of 8 bits")
     demand(in_bytes(y), "its result is not of 8 bits")
+
+
+def _movable(*tensors: Tensor) -> None:
+    """Demand values of 8 bits or of float16."""
+    demand(all(in_bytes(each) or in_halves(each) for each in tensors), "its values are not of 8 bits")
 
 
 def _join(code: str, rectify: bool, writer: Writer, view: NodeView) -> None:
@@ -95,6 +100,7 @@ def _copy(writer: Writer, source: Tensor, target: Tensor, place: int, depth: int
         "COPY", y=writer.plane(target), x=writer.plane(source), channels=channels, place=place, depth=depth
     )
     if not _alike(source, target):
+        demand_bytes(source, target)
         function = lambda values: encode(decode(values, source), target)  # noqa: E731
         op.arrays["table"] = writer.table(source, target, function)
     writer.ops.append(op)
@@ -106,20 +112,21 @@ def _axis_is_channels(view: NodeView, rank: int) -> bool:
 
 
 def _concat(writer: Writer, view: NodeView) -> None:
-    y = view.outputs[0]
+    y, unit = view.outputs[0], Writer.unit(view.outputs[0])
     tensors = [tensor for tensor in view.inputs if tensor is not None]
     rank = len(y.shape)
     if not _axis_is_channels(view, rank) or any(view.is_const(i) for i in range(len(view.inputs))):
         _concat_elsewhere(writer, view, tensors, view.attrs.get("axis", 0) % rank)
         return
-    _whole(view, len(view.inputs))
+    demand(len(tensors) == len(view.inputs), "operands that are not there")
+    _movable(y, *tensors)
     place = 0
     while tensors:
         count = _placed(writer, tensors, y, place)
         if not count:
             count = 1
-            _copy(writer, tensors[0], y, place, 0, tensors[0].shape[1])
-        place += sum(tensor.shape[1] for tensor in tensors[:count])
+            _copy(writer, tensors[0], y, place, 0, unit * tensors[0].shape[1])
+        place += unit * sum(tensor.shape[1] for tensor in tensors[:count])
         del tensors[:count]
 
 
@@ -152,27 +159,23 @@ def _placed(writer: Writer, tensors: list[Tensor], target: Tensor, place: int) -
 
 
 def _split(writer: Writer, view: NodeView) -> None:
-    x = view.tensor(0)
-    demand_bytes(x, *view.outputs)
+    x, unit = view.tensor(0), Writer.unit(view.tensor(0))
+    _movable(x, *view.outputs)
     demand(_axis_is_channels(view, len(x.shape)), "another axis than channels")
     depth = 0
     for tensor in view.outputs:
         if _alike(x, tensor) and depth % 16 == 0 and writer.plane(x).pitch % 16 == 0:
             writer.part(tensor, x, depth)
         else:
-            _copy(writer, x, tensor, 0, depth, tensor.shape[1])
-        depth += tensor.shape[1]
+            _copy(writer, x, tensor, 0, depth, unit * tensor.shape[1])
+        depth += unit * tensor.shape[1]
 
 
 def _reshape(writer: Writer, view: NodeView) -> None:
     """Where the bytes stay as they are, and where axes are parts or products of axes."""
     x, y = view.tensor(0), view.outputs[0]
-    if x.quant is None:
-        demand(x.dtype is y.dtype and y.quant is None, "its values")
-        writer.reals(x)
-        writer.alias(y, x)
-        return
-    demand(in_bytes(x) and in_bytes(y) and _alike(x, y), "its values")
+    _movable(x, y)
+    demand(_alike(x, y), "its values")
     before, after = sides_of(x), sides_of(y)
     if before == after or (prod(before[2:]) == prod(after[2:]) == 1 and before[:2] == after[:2]):
         writer.alias(y, x)
@@ -183,7 +186,8 @@ def _reshape(writer: Writer, view: NodeView) -> None:
 def _resize(writer: Writer, view: NodeView) -> None:
     """Nearest by whole numbers is a copy, any other a choice of rows and columns."""
     x, y = view.tensor(0), view.outputs[0]
-    demand(in_bytes(x) and in_bytes(y) and len(x.shape) == len(y.shape) == 4, "its values")
+    _movable(x, y)
+    demand(len(x.shape) == len(y.shape) == 4, "its values")
     demand(not (view.has(1) and not view.is_const(1)), "sizes that are computed")
     steps = resize_steps(view)
     if isinstance(steps, Linear):
@@ -196,27 +200,31 @@ def _resize(writer: Writer, view: NodeView) -> None:
             write_nearest_resize(writer, view, steps)
             return
         by[axis - 2] = times
-    _copy(writer, x, y, 0, 0, x.shape[1])
+    _copy(writer, x, y, 0, 0, Writer.unit(x) * x.shape[1])
     writer.ops[-1].strides = (by[0], by[1])
 
 
 def _identity(writer: Writer, view: NodeView) -> None:
     x, y = view.tensor(0), view.outputs[0]
-    demand(in_bytes(x) and in_bytes(y) and _alike(x, y) and x.shape == y.shape, "its values")
+    _movable(x, y)
+    demand(_alike(x, y) and x.shape == y.shape, "its values")
     writer.alias(y, x)
 
 
-WRITERS: dict[str, Write] = {
+MOVES: dict[str, Write] = {
     "Identity": _identity,
+    "Concat": _concat,
+    "Split": _split,
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+}
+"""Of 8 bits and of float16."""
+WRITERS: dict[str, Write] = {
     "Add": partial(_join, "ADD", False),
     "AddRelu": partial(_join, "ADD", True),
     "Mul": partial(_join, "MULTIPLY", False),
     "MulRelu": partial(_join, "MULTIPLY", True),
     "MaxPool": _max_pool,
-    "Concat": _concat,
-    "Split": _split,
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
-    **dict.fromkeys(("Resize", "Upsample"), _resize),
     "Gather": write_gather,
     "LayerNormalization": write_norm,
     "Pad": write_pad,
@@ -224,4 +232,5 @@ WRITERS: dict[str, Write] = {
     "Transpose": write_transpose,
     "exNorm": write_norm,
     "exSDPAttention": write_attention,
+    **MOVES,
 }

@@ -10,11 +10,14 @@ from ...values import Array
 __all__ = [
     "ATTENTION_NUMBERS",
     "AXES",
+    "FLOAT",
     "FUNCTIONS",
     "FUNCTION_NUMBERS",
+    "JOINS",
     "KINDS",
     "NUMBERS",
     "RECURRENT_SIZES",
+    "TAKES",
     "Flag",
     "Op",
     "Plane",
@@ -23,10 +26,16 @@ __all__ = [
 
 KINDS = (
     "CONVOLVE", "DEPTHWISE", "ADD", "MULTIPLY", "TABLE", "MAX_POOL", "COPY", "SPREAD", "TAKE", "GIVE",
-    "RECURRENT", "SHUFFLE", "TAKE_REALS", "GIVE_REALS", "TO_REALS", "TO_BYTES",
-    "ATTEND", "NORMALISE", "PICK", "BILINEAR", "PUT",
+    "RECURRENT", "SHUFFLE", "TO_FLOATS", "TO_BYTES", "ATTEND", "NORMALISE", "PICK", "BILINEAR", "PUT",
+    "FLOAT_CONVOLVE", "FLOAT_DEPTHWISE", "FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY", "FLOAT_SCALE", "FLOAT_TABLE",
+    "FLOAT_MAX_POOL", "FLOAT_TAKE", "FLOAT_GIVE", "FLOAT_NORM", "FLOAT_SCORES", "FLOAT_WEIGH", "FLOAT_RESHAPE",
+    "FLOAT_TRANSPOSE", "FLOAT_PICK", "FLOAT_MIX",
 )  # fmt: skip
 """In the order of ``enum kind``."""
+JOINS = ("ADD", "MULTIPLY", "FLOAT_ADD", "FLOAT_SUBTRACT", "FLOAT_MULTIPLY")
+TAKES = ("TAKE", "FLOAT_TAKE")
+FLOAT = 4
+"""Bytes of a float."""
 FUNCTIONS = ("TABLE_OF_INDICES", "SIGMOID", "TANH", "SWISH", "MISH", "ELU", "HARD_SWISH")
 """In the order of ``enum function``."""
 FUNCTION_NUMBERS = 14
@@ -49,7 +58,8 @@ class Flag:
     LIMITED, SLOPED, JOIN_ADD, JOIN_MULTIPLY, LATE_SLOPED, GENTLE, ZEROS, ZERO_FIRST, RECTIFY, FUNCTION = (
         1 << bit for bit in range(10)
     )
-    REALS_IN, REALS_OUT, HALVES = (1 << bit for bit in range(10, 13))
+    FLOATS_IN, FLOATS_OUT, HALVES = (1 << bit for bit in range(10, 13))
+    STORED = 1 << 16
 
 
 @dataclass

@@ -15,7 +15,7 @@ from rknnlite.errors import ModelInvalid, OutOfMemory, ParamInvalid
 
 from ...values import Array
 from ..engine import Program
-from .description import ENTERING, FUNCTIONS, KINDS, NUMBERS, Op, Plane, ProgramText
+from .description import FUNCTIONS, KINDS, NUMBERS, TAKES, Op, ProgramText, sides_at_edge
 
 __all__ = ["Library", "NativeProgram", "library"]
 
@@ -111,7 +111,7 @@ class NativeProgram(Program):
         self._count, self._size = len(text.ops), text.size + _SLACK
         self._size += -self._size % _ALIGNED
         self._scratch = int(made.scratch(self._ops, self._count, threads))
-        self._entering = [_sides(op.y) for op in text.ops if op.kind in ENTERING]
+        self._entering = [sides_at_edge(op) for op in text.ops if op.kind in TAKES]
         self._idle: list[Array] = []
 
     def run(self, values: Sequence[Array]) -> list[Array]:
@@ -140,10 +140,6 @@ class NativeProgram(Program):
 
 def _addresses(arrays: Sequence[Array]) -> Any:
     return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
-
-
-def _sides(plane: Plane) -> tuple[int, ...]:
-    return (plane.items, plane.channels, plane.height, plane.width)
 
 
 def _c_op(op: Op) -> _Op:

@@ -201,7 +201,7 @@ static void read_row(const struct op *op, const struct scene *scene, int64_t ste
     const int64_t inputs = op->sizes[INPUTS], across = op->sizes[X_VALUE];
     const int32_t zero = (int32_t)op->x.zero;
     const float unit = op->unit;
-    if (op->flags & REALS_IN)
+    if (op->flags & FLOATS_IN)
         for (int64_t k = 0; k < inputs; k++)
             memcpy(to + k, from + k * across, sizeof *to);
     else
@@ -226,7 +226,7 @@ static void write_row(const struct op *op, const struct scene *scene, int64_t st
 {
     const int64_t *sizes = op->sizes, across = sizes[Y_VALUE], hidden = sizes[HIDDEN];
     Q *to = scene->work + op->y.offset + step * sizes[Y_STEP] + direction * sizes[Y_DIRECTION] + item * sizes[Y_ITEM];
-    if (op->flags & REALS_OUT) {
+    if (op->flags & FLOATS_OUT) {
         for (int64_t j = 0; j < hidden; j++) {
             float value = halved(from[j]);
             memcpy(to + j * across, &value, sizeof value);

@@ -1,8 +1,6 @@
-"""LSTM and GRU as ops (``ops/ordered_recurrence.py`` defines them), and the way from bytes to reals and back."""
+"""LSTM and GRU as ops (``ops/ordered_recurrence.py`` defines them), and the way from bytes to floats and back."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from rknnlite_graph.graph import Graph, RecurrentParams, Tensor
@@ -17,17 +15,18 @@ from ...values import Array, centred_range
 from .kinds import RECURRENT_SIZES, Flag, Op
 from .output_functions import LOGISTIC
 from .shuffles import steps_of
-from .writer import Writer, demand, demand_bytes, demand_finite, in_bytes, output_numbers
+from .writer import Writer, demand, demand_bytes, demand_finite, in_bytes, in_halves, output_numbers
 
 __all__ = ["write_convert", "write_recurrent"]
 
 
 def write_convert(writer: Writer, view: NodeView) -> None:
-    """Bytes to reals by a table, and back."""
+    """Bytes to floats by a table, and back."""
     x, y = view.tensor(0), view.outputs[0]
     demand(x.shape == y.shape, "its shape")
     if y.quant is None:
         demand_bytes(x)
+        demand(in_halves(y), "its result")
         builder = builder_of(view.node.op)
         assert builder is not None and x.quant is not None
         low, high = centred_range(x)
@@ -35,10 +34,11 @@ def write_convert(writer: Writer, view: NodeView) -> None:
         table = np.zeros(256, np.float32)
         table[(centred.astype(np.int64) + writer.zero(x)) & 255] = builder(view)([centred])[0].reshape(-1)
         demand_finite(table)
-        op = Op("TO_REALS", y=writer.reals(y), x=writer.plane(x), arrays={"factor": table})
+        op = Op("TO_FLOATS", y=writer.plane(y), x=writer.plane(x), arrays={"factor": table})
     else:
         demand_bytes(y)
-        op = Op("TO_BYTES", y=writer.plane(y), x=writer.reals(x))
+        demand(in_halves(x), "its operand")
+        op = Op("TO_BYTES", y=writer.plane(y), x=writer.plane(x))
         output_numbers(writer, op, y)
     writer.ops.append(op)
 
@@ -59,7 +59,7 @@ def write_recurrent(writer: Writer, view: NodeView) -> None:
     assert builder is not None
     builder(view)  # it refuses gates of other functions
     demand(in_bytes(x) or _is_finite(view.graph, x), "an input that may be infinite")
-    op = Op("RECURRENT", y=_place(writer, y), x=_place(writer, x))
+    op = Op("RECURRENT", y=writer.plane(y), x=writer.plane(x))
     x_steps = _steps(writer, x)
     if len(x.shape) != 3:
         x_steps = [x_steps[0], 0, x_steps[-1]]
@@ -73,12 +73,12 @@ def write_recurrent(writer: Writer, view: NodeView) -> None:
     if x.quant is not None:
         op.numbers["unit"] = x.quant.scale
     else:
-        op.flags |= Flag.REALS_IN
+        op.flags |= Flag.FLOATS_IN
     if y.quant is not None:
         output_numbers(writer, op, y)
     else:
         demand(y.dtype is DType.FLOAT16, "its result")
-        op.flags |= Flag.REALS_OUT
+        op.flags |= Flag.FLOATS_OUT
     op.arrays = {
         "sizes": np.array([sizes[name] for name in RECURRENT_SIZES], np.int64),
         "numbers": _numbers(view, params, batch, writer.lanes),
@@ -95,15 +95,9 @@ def write_recurrent(writer: Writer, view: NodeView) -> None:
     writer.ops.append(op)
 
 
-def _place(writer: Writer, tensor: Tensor) -> Any:
-    return writer.plane(tensor) if tensor.quant is not None else writer.reals(tensor)
-
-
 def _steps(writer: Writer, tensor: Tensor) -> list[int]:
     """Bytes from value to value along each axis."""
-    if tensor.quant is not None:
-        return steps_of(writer.plane(tensor), len(tensor.shape))
-    return [4 * int(np.prod(tensor.shape[i + 1 :])) for i in range(len(tensor.shape))]
+    return steps_of(writer.plane(tensor), len(tensor.shape), writer.unit(tensor))
 
 
 def _result_steps(writer: Writer, y: Tensor, shape: tuple[int, int, int, int]) -> list[int]:

@@ -1,8 +1,37 @@
-/* Planes made of other places of a plane: rows and columns by their numbers, and sums of four corners. */
+/* Planes made of other places of a plane: axes in another order, rows and columns by their numbers, sums of four corners. */
 #include "program.h"
 
+#define AXES 6
+
+/* Value after value of `count`, from place to place: [axis] sizes, bytes in x, bytes in y; x begins at `depth`, y at `place`. */
+void shuffle(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
+{
+    const int64_t *count = op->sizes, *across = count + AXES, *down = across + AXES;
+    const Q *x = scene->work + op->x.offset + op->depth;
+    Q *y = scene->work + op->y.offset + op->place;
+    int64_t outer = 1, from, to;
+    for (int i = 0; i < AXES - 1; i++)
+        outer *= count[i];
+    part_of(outer, task, tasks, &from, &to);
+    const int64_t n = count[AXES - 1], step = across[AXES - 1], stride = down[AXES - 1];
+    for (int64_t line = from; line < to; line++) {
+        const Q *source = x;
+        Q *target = y;
+        int64_t rest = line;
+        for (int i = AXES - 2; i >= 0; i--) {
+            source += rest % count[i] * across[i], target += rest % count[i] * down[i];
+            rest /= count[i];
+        }
+        if (step == 1 && stride == 1)
+            memcpy(target, source, n);
+        else
+            for (int64_t i = 0; i < n; i++)
+                target[i * stride] = source[i * step];
+    }
+}
+
 /* `sizes`: for each row and then each column of y which one of x it is; below 0 what stands for 0. */
-void pick(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
+void pick_lines(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
     const int64_t *rows = op->sizes, *columns = rows + op->y.height, room = room_of(&op->y);
     int64_t from, to;

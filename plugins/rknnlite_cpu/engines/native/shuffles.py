@@ -17,13 +17,14 @@ _Axis = tuple[int, int, int]
 """How many values, and the bytes between them in x and in y."""
 
 
-def steps_of(plane: Plane, rank: int) -> list[int]:
-    """Bytes from value to value along each axis of a tensor."""
-    return [plane.height * plane.width * plane.pitch, 1, plane.width * plane.pitch, plane.pitch][:rank]
+def steps_of(plane: Plane, rank: int, unit: int = 1) -> list[int]:
+    """Bytes from value to value along each axis of a tensor whose values have ``unit`` bytes."""
+    return [plane.height * plane.width * plane.pitch, unit, plane.width * plane.pitch, plane.pitch][:rank]
 
 
 def write_reshape(writer: Writer, x: Tensor, y: Tensor) -> None:
     """Each axis of one shape is part of an axis of the other, or some of them."""
+    demand_bytes(x, y)
     source, target = writer.plane(x), writer.plane(y)
     ahead = [list(zip(t.shape, steps_of(plane, len(t.shape)))) for t, plane in ((x, source), (y, target))]
     axes: list[_Axis] = []
