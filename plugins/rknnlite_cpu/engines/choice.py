@@ -21,7 +21,7 @@ __all__ = ["NAMES", "asked", "candidates", "chosen", "engines", "version"]
 
 NAMES = ("numpy", "native", "onnxruntime", "openvino")
 _DEFAULT = ("native", "onnxruntime")
-"""The first has networks of 8 bits, the second what is left."""
+"""The first has what it computes, of 8 bits and float16, the second what is left."""
 
 
 def chosen(given: Any) -> tuple[Engine, ...]:
@@ -115,7 +115,7 @@ def _native_where_possible() -> Optional[Engine]:
     try:
         return _native()
     except (BackendUnavailable, ParamInvalid) as error:
-        logger.info("the native engine is not used, which computes networks of 8 bits fastest: %s", error)
+        logger.info("the native engine is not used, which computes networks fastest: %s", error)
         return None
 
 

@@ -20,6 +20,7 @@ from rknnlite_graph.graph import Accumulator, Activation, FusedOp, Node, TensorR
 from rknnlite_graph.lowering import Form, NotLowered
 
 from rknnlite.errors import ModelInvalid
+from rknnlite.tensor import DType
 from tests.cpu.engines import native, native_floats
 from tests.cpu.engines.test_native import CHANNELS, SIDE, SMALL
 from tests.support.corpus import genuine, golden_of, open_cpu
@@ -248,6 +249,117 @@ def test_transposed_convolutions(
     )
     graph = native_floats.transposed(graph, stride, pad, sides)
     assert native_floats.distance(built, graph, stride, 2) <= STEP
+
+
+SHAPES = [
+    ((1, 24, 5, 6), (1, 24, 1, 30)),
+    ((1, 128, 1, 9), (4, 32, 1, 9)),
+    ((4, 32, 1, 9), (1, 128, 1, 9)),
+    ((1, 32, 7, 7), (1, 1568, 1, 1)),
+    ((1, 21, 4, 2), (1, 8, 21)),
+    ((6, 5, 3, 2), (4, 15, 3, 1)),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), SHAPES, ids=str)
+def test_other_sides(built: Library, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+    tensors = [
+        native_floats.tensor(0, before),
+        native_floats.tensor(1, after),
+        native_floats.tensor(2, after),
+    ]
+    nodes = [Node(0, "Reshape", "r", [0], [1]), Node(1, "Neg", "n", [1], [2])]
+    graph = replace(native.graph_of(tensors, nodes), outputs=[1, 2])
+    assert native_floats.distance(built, graph, 1, 3) == 0
+
+
+@pytest.mark.parametrize("mode", ["layer", "rms", "l2"])
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
+def test_normalisation_over_channels(built: Library, mode: str, scaled: bool) -> None:
+    random = np.random.default_rng(5)
+    for channels in (1, 7, 16, 40, 192):
+        shape = (2, channels, 3, 5)
+        numbers = [native_floats.constant(i, random.normal(size=(1, channels, 1, 1))) for i in (2, 3)]
+        tensors = [native_floats.tensor(0, shape), native_floats.tensor(1, shape), *numbers]
+        inputs = [0, 2, 3] if scaled else [0]
+        node = Node(0, "exNorm", "n", inputs, [1], {"axes": [1], "mode": mode, "epsilon": 1e-5})
+        graph = replace(native.graph_of(tensors, [node]), inputs=[0])
+        assert native_floats.distance(built, graph, channels, 2) <= STEP
+
+
+@given(
+    st.integers(1, 4),
+    st.sampled_from([8, 40, 64]),
+    st.integers(1, 70),
+    st.integers(1, 70),
+    st.sampled_from([1, 2, 5]),
+)
+def test_attention(built: Library, heads: int, depth: int, queries: int, keys: int, threads: int) -> None:
+    sides = [
+        (heads, depth, 1, queries),
+        (heads, depth, 1, keys),
+        (heads, depth + 8, 1, keys),
+        (heads, depth + 8, 1, queries),
+    ]
+    tensors = [native_floats.tensor(i, shape) for i, shape in enumerate(sides)]
+    node = Node(0, "exSDPAttention", "a", [0, 1, 2], [3], {"scale": 3 / depth**0.5})
+    assert native_floats.distance(built, native.graph_of(tensors, [node]), keys, threads) <= STEP
+
+
+def test_a_transposition_of_channels_and_columns(built: Library) -> None:
+    tensors = [native_floats.tensor(0, (2, 20, 3, 9)), native_floats.tensor(1, (2, 9, 3, 20))]
+    graph = native.graph_of(tensors, [Node(0, "Transpose", "t", [0], [1], {"perm": [0, 3, 2, 1]})])
+    assert native_floats.distance(built, graph, 1, 2) == 0
+
+
+def _integers(index: int, values: list[int]) -> Any:
+    found = np.array(values, np.int64)
+    return replace(native_floats.constant(index, found), dtype=DType.INT64, load=lambda: found)
+
+
+PICKED = {
+    "Pad": ((1, 20, 8, 8), {}, [[0, 0, 1, 2, 0, 0, 1, 0]]),
+    "Gather": ((1, 20, 9, 6), {"axis": 2}, [[3, 0, 5, 5, 1, 2, 0, 4, 3]]),
+    "Slice": ((1, 20, 2, 6), {}, [[1], [5], [2], [2]]),
+}
+
+
+@pytest.mark.parametrize("op", PICKED)
+def test_rows_and_columns_from_elsewhere(built: Library, op: str) -> None:
+    shape, attrs, operands = PICKED[op]
+    given_numbers = [_integers(2 + i, values) for i, values in enumerate(operands)]
+    tensors = [native_floats.tensor(0, (1, 20, 6, 6)), native_floats.tensor(1, shape), *given_numbers]
+    node = Node(0, op, "p", [0, *range(2, 2 + len(operands))], [1], attrs)
+    if op == "Slice":
+        node.inputs[3:] = [4, 5]
+    assert native_floats.distance(built, replace(native.graph_of(tensors, [node]), inputs=[0]), 1, 2) == 0
+
+
+@pytest.mark.parametrize("place", ["asymmetric", "half_pixel", "align_corners"])
+def test_linear_sizes(built: Library, place: str) -> None:
+    tensors = [
+        native_floats.tensor(0, (1, 21, 5, 7)),
+        native_floats.tensor(1, (1, 21, 15, 14)),
+        native_floats.constant(2, np.array([1, 1, 3, 2])),
+    ]
+    attrs = {"mode": "linear", "coordinate_transformation_mode": place}
+    graph = native.graph_of(tensors, [Node(0, "Resize", "r", [0, -1, 2], [1], attrs)])
+    assert native_floats.distance(built, replace(graph, inputs=[0]), 1, 2) <= STEP
+
+
+def test_positions_that_nobody_reads_are_not_computed(built: Library) -> None:
+    """A large stride, as the converter writes it."""
+    random = np.random.default_rng(11)
+    first = native_floats.convolution(random, (1, 3, 33, 33), 24, (5, 5), strides=(2, 2))
+    second = native_floats.convolution(random, (1, 24, 15, 15), 24, (1, 1), strides=(3, 3), depthwise=True)
+    tensors = [*first.tensors, native_floats.tensor(2, (1, 24, 5, 5))]
+    nodes = [first.nodes[0], replace(second.nodes[0], index=1, inputs=[1], outputs=[2])]
+    graph = native.graph_of(tensors, nodes)
+    assert native_floats.distance(built, graph, 1, 2) <= STEP
+    compiled, _ = native.program(built, graph, 1)
+    assert [op.strides for op in compiled._text.ops[1:3]] == [(6, 6), (1, 1)]
+    graph = replace(graph, outputs=[1, 2])
+    assert native_floats.distance(built, graph, 1, 2) <= STEP
 
 
 def test_too_large_values_are_infinite(built: Library) -> None:

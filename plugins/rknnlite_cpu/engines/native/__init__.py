@@ -1,4 +1,4 @@
-"""The project's own engine for networks of 8 bits: C files that are built on this machine, and what tells them of a network.
+"""The project's own engine, for 8 bits and float16: C files that are built on this machine, and what tells them of a network.
 
 ``lowering`` writes nodes as ops on tensors (``writer``): ``convolutions`` those with weights, ``output_functions`` what follows
 them, ``recurrent`` LSTM and GRU, ``attention`` that and normalisations, ``planes`` padding and resizing, ``shuffles`` values in
@@ -8,5 +8,7 @@ builds the C files and hands ops to them. ``program.c`` shares ops among threads
 ``functions.c``, ``recurrent.c``, ``attention.c``, ``norms.c``, ``resample.c``, ``convert.c`` and ``rows.c`` compute, on
 ``vectors.h`` and ``rational.h``.
 
-Nodes of float16 have the same in files that begin with ``float_``.
+Float16 has ``float_nodes``, with ``float_tokens`` and ``float_places``, whose ops ``float_checks`` checks; ``float_convolution.c``
+and ``float_winograd.c`` (on ``float_products.c``), ``float_depthwise.c``, ``float_rows.c``, ``float_tokens.c`` and
+``float_places.c`` compute, on ``float_vectors.h`` and ``float_stage.h``.
 """

@@ -40,45 +40,89 @@ struct line {
     int64_t other_step, y_step, channel, room;
 };
 
-/* `count` positions from `at` on, with the taps of a window that lie in x: [from, to) of rows and columns. */
-INLINE void places(const struct op *op, const int64_t flags, const struct line *line, int64_t at, const int count,
-                   const int64_t rows[2], const int64_t columns[2])
+/* Taps of a window that lie in x: [from, to). */
+struct taps {
+    int64_t rows[2], columns[2];
+};
+
+INLINE void store_sums(const struct float_stage *stage, const int64_t flags, const struct line *line, int64_t at,
+                       const int count, const vf *sums)
 {
-    const struct float_stage stage = float_stage_of(op);
-    const float *window = line->x + (line->first + at * line->step);
-    const int64_t step = line->step;
-    vf sums[AT_A_TIME];
-    UNROLL
-    for (int i = 0; i < count; i++)
-        sums[i] = (vf){};
-    for (int64_t ky = rows[0]; ky < rows[1]; ky++) {
-        for (int64_t kx = columns[0]; kx < columns[1]; kx++) {
-            vf weights = of_halves(load_h(line->weights + (ky * op->kernel[1] + kx) * LANES));
-            const float *from = window + ky * line->row + kx * line->tap;
-            UNROLL
-            for (int i = 0; i < count; i++)
-                sums[i] = add_product(sums[i], load_f(from + i * step), weights);
-        }
-    }
     UNROLL
     for (int i = 0; i < count; i++) {
         vf joined = {};
         if (flags & (JOIN_ADD | JOIN_MULTIPLY))
             joined = load_f(line->other + (at + i) * line->other_step);
-        store_some(line->y + (at + i) * line->y_step,
-                   float_finished(&stage, flags, sums[i], line->channel, joined), line->room);
+        store_some(line->y + (at + i) * line->y_step, float_finished(stage, flags, sums[i], line->channel, joined), line->room);
     }
 }
 
+/* `count` positions from `at` on, with some taps. */
+INLINE void places(const struct op *op, const struct line *line, int64_t at, const int count, const struct taps *taps)
+{
+    const struct float_stage stage = float_stage_of(op);
+    const float *window = line->x + (line->first + at * line->step);
+    const int64_t step = line->step, across = op->kernel[1];
+    vf sums[AT_A_TIME];
+    UNROLL
+    for (int i = 0; i < count; i++)
+        sums[i] = (vf){};
+    for (int64_t ky = taps->rows[0]; ky < taps->rows[1]; ky++) {
+        const float *from = window + ky * line->row + taps->columns[0] * line->tap;
+        const half *weights = line->weights + (ky * across + taps->columns[0]) * LANES;
+        for (int64_t kx = taps->columns[0]; kx < taps->columns[1]; kx++, from += line->tap, weights += LANES) {
+            vf weight = of_halves(load_h(weights));
+            UNROLL
+            for (int i = 0; i < count; i++)
+                sums[i] = add_product(sums[i], load_f(from + i * step), weight);
+        }
+    }
+    store_sums(&stage, op->flags, line, at, count, sums);
+}
+
 /* Positions [from, to) whose windows lie in x from the first to the last column. */
-INLINE void inside(const struct op *op, const int64_t flags, const struct line *line, int64_t from, int64_t to,
-                   const int64_t rows[2], const int64_t columns[2])
+static __attribute__((noinline)) void inside(const struct op *op, const struct line *line, int64_t from, int64_t to,
+                                             const struct taps *taps)
 {
     for (; from + AT_A_TIME <= to; from += AT_A_TIME)
-        places(op, flags, line, from, AT_A_TIME, rows, columns);
+        places(op, line, from, AT_A_TIME, taps);
     for (; from < to; from++)
-        places(op, flags, line, from, 1, rows, columns);
+        places(op, line, from, 1, taps);
 }
+
+/* The same with all taps of a kernel of 3x3, whose weights stay in registers. */
+INLINE void threes(const struct op *op, const int64_t flags, const struct line *line, int64_t from, int64_t to, const int count)
+{
+    const struct float_stage stage = float_stage_of(op);
+    const int64_t step = line->step, tap = line->tap, row = line->row;
+    vf weights[9];
+    UNROLL
+    for (int i = 0; i < 9; i++)
+        weights[i] = of_halves(load_h(line->weights + i * LANES));
+    for (; from + count <= to; from += count) {
+        const float *window = line->x + (line->first + from * step);
+        vf sums[AT_A_TIME];
+        UNROLL
+        for (int i = 0; i < count; i++, window += step) {
+            sums[i] = load_f(window) * weights[0];
+            UNROLL
+            for (int j = 1; j < 9; j++)
+                sums[i] = add_product(sums[i], load_f(window + j / 3 * row + j % 3 * tap), weights[j]);
+        }
+        store_sums(&stage, flags, line, from, count, sums);
+    }
+}
+
+#define THREES(name, flags)                                                                                                \
+    static __attribute__((noinline)) void name(const struct op *op, const struct line *line, int64_t from, int64_t to)     \
+    {                                                                                                                      \
+        int64_t most_of = from + (to - from) / AT_A_TIME * AT_A_TIME;                                                      \
+        threes(op, flags, line, from, most_of, AT_A_TIME);                                                                 \
+        threes(op, flags, line, most_of, to, 1);                                                                           \
+    }
+THREES(plain_threes, 0)
+THREES(rectified_threes, RECTIFY)
+THREES(other_threes, op->flags)
 
 /* The part [part[0], part[1]) of `taps` taps, `dilation` apart from `first` on, that lies in `size` values. */
 INLINE void taps_inside(int64_t first, int64_t dilation, int64_t taps, int64_t size, int64_t part[2])
@@ -87,12 +131,13 @@ INLINE void taps_inside(int64_t first, int64_t dilation, int64_t taps, int64_t s
     part[1] = first >= size ? part[0] : most(part[0], least(taps, (size - first + dilation - 1) / dilation));
 }
 
-static void edges(const struct op *op, const struct line *line, int64_t from, int64_t to, const int64_t rows[2])
+/* Of windows that reach over the edge, [from, to); `columns` has the taps of each position of a row. */
+static void edges(const struct op *op, const struct line *line, int64_t from, int64_t to, struct taps taps,
+                  const int64_t (*columns)[2])
 {
     for (; from < to; from++) {
-        int64_t columns[2];
-        taps_inside(from * op->strides[1] - op->pads[1], op->dilations[1], op->kernel[1], op->x.width, columns);
-        places(op, op->flags, line, from, 1, rows, columns);
+        taps.columns[0] = columns[from][0], taps.columns[1] = columns[from][1];
+        places(op, line, from, 1, &taps);
     }
 }
 
@@ -100,7 +145,7 @@ void float_depthwise(const struct op *op, const struct scene *scene, int64_t tas
 {
     struct cut cut = cut_of(op, scene->threads);
     int64_t band = task % cut.bands, split = task / cut.bands % cut.splits, item = task / cut.bands / cut.splits;
-    int64_t lines[2], from, to, rows[2], left, right, all_rows[2] = {0, op->kernel[0]}, columns[2] = {0, op->kernel[1]};
+    int64_t lines[2], from, to, left, right, (*columns)[2] = (int64_t(*)[2])scene->scratch;
     part_of(op->y.height, band, cut.bands, &lines[0], &lines[1]);
     part_of(cut.chunks, split, cut.splits, &from, &to);
     int joined = !!(op->flags & (JOIN_ADD | JOIN_MULTIPLY));
@@ -113,11 +158,14 @@ void float_depthwise(const struct op *op, const struct scene *scene, int64_t tas
     left = least(op->y.width, most(0, op->pads[1] + op->strides[1] - 1) / op->strides[1]);
     int64_t last = op->x.width - 1 - reach + op->pads[1]; /* where the window of the last position inside begins */
     right = most(left, least(op->y.width, last < 0 ? 0 : last / op->strides[1] + 1));
+    for (int64_t i = 0; i < op->y.width; i++)
+        taps_inside(i * op->strides[1] - op->pads[1], op->dilations[1], op->kernel[1], op->x.width, columns[i]);
     for (int64_t number = lines[0]; number < lines[1]; number++) {
         int64_t top = number * op->strides[0] - op->pads[0];
-        taps_inside(top, op->dilations[0], op->kernel[0], op->x.height, rows);
+        struct taps taps = {.columns = {0, op->kernel[1]}};
+        taps_inside(top, op->dilations[0], op->kernel[0], op->x.height, taps.rows);
+        int square = op->kernel[0] == 3 && op->kernel[1] == 3 && taps.rows[0] == 0 && taps.rows[1] == 3;
         line.first = top * row - op->pads[1] * pitch;
-        int threes = op->kernel[0] == 3 && op->kernel[1] == 3 && rows[0] == 0 && rows[1] == 3;
         for (int64_t chunk = from; chunk < to; chunk++) {
             line.channel = chunk * LANES;
             line.room = room_of(&op->y) / SIZE - line.channel;
@@ -126,14 +174,19 @@ void float_depthwise(const struct op *op, const struct scene *scene, int64_t tas
             line.y = (float *)pixel(scene, &op->y, item, number, 0) + line.channel;
             if (joined)
                 line.other = float_pixel(scene, &op->other, item, whole ? number : 0, 0) + line.channel;
-            edges(op, &line, 0, left, rows);
-            if (threes && op->flags == RECTIFY)
-                inside(op, RECTIFY, &line, left, right, all_rows, (const int64_t[2]){0, 3});
-            else if (threes && op->flags == 0)
-                inside(op, 0, &line, left, right, all_rows, (const int64_t[2]){0, 3});
+            edges(op, &line, 0, left, taps, columns);
+            if (square && op->flags == 0)
+                plain_threes(op, &line, left, right);
+            else if (square && op->flags == RECTIFY)
+                rectified_threes(op, &line, left, right);
+            else if (square)
+                other_threes(op, &line, left, right);
             else
-                inside(op, op->flags, &line, left, right, rows, columns);
-            edges(op, &line, right, op->y.width, rows);
+                inside(op, &line, left, right, &taps);
+            edges(op, &line, right, op->y.width, taps, columns);
         }
     }
 }
+
+/* Bytes that a task needs for itself. */
+int64_t float_depthwise_scratch(const struct op *op) { return op->y.width * 2 * (int64_t)sizeof(int64_t); }

@@ -218,6 +218,8 @@ int64_t rknnlite_scratch(const struct op *ops, int64_t count, int threads)
             bytes = most(bytes, bilinear_scratch(op));
         if (op->kind == FLOAT_CONVOLVE)
             bytes = most(bytes, float_convolution_scratch(op, threads));
+        if (op->kind == FLOAT_DEPTHWISE)
+            bytes = most(bytes, float_depthwise_scratch(op));
         if (op->kind == FLOAT_SCORES || op->kind == FLOAT_WEIGH)
             bytes = most(bytes, float_attention_scratch(op));
     }

@@ -75,6 +75,7 @@ int64_t bilinear_scratch(const struct op *op);
 int64_t float_convolution_tasks(const struct op *op, int threads);
 int64_t float_depthwise_tasks(const struct op *op, int threads);
 int64_t float_convolution_scratch(const struct op *op, int threads);
+int64_t float_depthwise_scratch(const struct op *op);
 int64_t float_attention_tasks(const struct op *op, int threads);
 int64_t float_attention_scratch(const struct op *op);
 int64_t tasks_of(const struct op *op, int threads);
