@@ -255,7 +255,8 @@ class RecurrentParams:
     """Decoded operands of an LSTM (gates i, o, f, c) or GRU (gates z, r, h), real values.
 
     ``w`` is [directions, gates, hidden, inputs], ``r`` [directions, gates, hidden, hidden], biases
-    [directions, gates, hidden]. ``stored``: of W and R, where their rows have multipliers.
+    [directions, gates, hidden]. ``stored``: of W and R, where their rows have multipliers. ``steps`` [directions, gates, hidden]
+    of W and R: what a whole number of a row stands for, where the file stores such.
     """
 
     gates: int
@@ -268,6 +269,7 @@ class RecurrentParams:
     reverse: bool = False
     linear_before_reset: bool = False
     stored: tuple[StoredRows, ...] = ()
+    steps: Optional[tuple[NDArray[np.float64], NDArray[np.float64]]] = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,21 +29,6 @@ from rknnlite.tensor import DType
 from tests.cpu.engines import native
 from tests.support.corpus import ROOT, genuine, golden_of, open_cpu
 from tests.support.needs import needs
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    needs("gcc")
-    library.cache_clear()
-    before = os.environ.get("RKNNLITE_CACHE")
-    os.environ["RKNNLITE_CACHE"] = str(tmp_path_factory.mktemp("built"))
-    try:
-        return library()
-    finally:
-        del os.environ["RKNNLITE_CACHE"]
-        if before is not None:
-            os.environ["RKNNLITE_CACHE"] = before
-
 
 # -- the same bytes --------------------------------------------------------------------------------------------
 
@@ -277,6 +263,32 @@ def test_arm_processors(tmp_path: Path, processor: str) -> None:
     tensors = [native.tensor(0, shape, 3), native.tensor(1, shape, -7, 0.02), native.tensor(2, shape, 9, 0.1)]
     nodes = [Node(0, "Sigmoid", "s", [0], [1]), Node(1, "AddRelu", "a", [0, 1], [2])]
     assert _differing_under_emulation(runner, processor, native.graph_of(tensors, nodes), 1) == 0
+    for graph in _of_one_operand(random):
+        assert _differing_under_emulation(runner, processor, graph, 2) == 0
+
+
+def _of_one_operand(random: np.random.Generator) -> Iterator[Any]:
+    """Recurrent layers, attention of a tensor with itself, a normalisation, a Resize."""
+    for op, late, whole in (
+        ("exLSTM", True, True),
+        ("exLSTM", True, False),
+        ("exGRU", True, True),
+        ("exGRU", False, False),
+    ):
+        yield native.recurrent(
+            random, op, batch=2, hidden=21, directions=2, late=late, whole=whole, floating=whole
+        )
+    shape = (2, 24, 1, 37)
+    tensors = [native.tensor(0, shape, 7, 0.03), native.tensor(1, shape, -9, 0.02)]
+    steps = {"scale": 0.2, "score_step": 0.02, "score_zero_point": 5, "weight_step": 0.001}
+    norm = {"axes": [1], "eps": 1e-5, "mode": "layer"}
+    yield native.graph_of(tensors, [Node(0, "exSDPAttention", "a", [0, 0, 0], [1], steps)])
+    yield native.graph_of(tensors, [Node(0, "exNorm", "n", [0], [1], norm)])
+    shape = (2, 24, 3, 90)
+    form = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+    yield native.graph_of(
+        [tensors[0], native.tensor(1, shape, -9, 0.02)], [Node(0, "Resize", "r", [0], [1], form)]
+    )
 
 
 def _differing_under_emulation(runner: str, processor: str, graph: Any, threads: int) -> int:

@@ -10,7 +10,7 @@ from rknnlite_graph.node_view import NodeView
 
 from ...ops.requantise import IntegerStage
 from ...values import Array
-from .description import Flag, Op, Plane, padding_of
+from .kinds import Flag, Op, Plane, padding_of
 from .output_functions import check_function, write_function
 from .packing import dense_weights, depthwise_order, depthwise_weights, eight_bits, padded_to
 from .writer import Writer, demand, demand_bytes, demand_finite, in_bytes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-from .description import FLOAT, FUNCTIONS, Flag, Op
-from .description import _demand as demand
-from .description import _edge as edge
-from .description import _of_length as of_length
-from .description import _operand as operand
-from .description import _pool as pool
-from .description import _same_planes as same_planes
+from .checks import _demand as demand
+from .checks import _edge as edge
+from .checks import _of_length as of_length
+from .checks import _operand as operand
+from .checks import _pool as pool
+from .checks import _same_planes as same_planes
+from .kinds import FLOAT, FUNCTIONS, Flag, Op
 
 __all__ = ["FLOAT_CHECKS", "HALVES"]
 

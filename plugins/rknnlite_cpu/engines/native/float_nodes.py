@@ -17,10 +17,10 @@ from ...ops import builder_of
 from ...ops.requantise import real_function
 from ...values import Array
 from .convolutions import spread
-from .description import Flag, Op, padding_of
 from .float_places import PLACES, write_linear
 from .float_tokens import TOKENS
 from .joins_and_moves import MOVES
+from .kinds import Flag, Op, padding_of
 from .packing import float_weights, padded_to
 from .writer import Write, Writer, demand, demand_finite, demand_halves, demand_rounded, in_halves
 
@@ -57,7 +57,7 @@ def compute_what_is_read(writer: Writer) -> None:
         if reader.kind != "FLOAT_DEPTHWISE" or sides != ((1, 1), (1, 1), (0, 0)) or reader.strides == (1, 1):
             continue
         plane = reader.x
-        users = [op for op in writer.ops if any(each is plane for each in (op.x, op.y, op.other))]
+        users = [op for op in writer.ops if any(each is plane for each in op.planes)]
         if len(users) != 2 or users[0].kind != "FLOAT_CONVOLVE" or users[0].other is not None:
             continue
         if plane in writer.parts or writer.parts.of(plane) or reader.other is plane:

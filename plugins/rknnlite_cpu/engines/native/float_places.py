@@ -8,7 +8,7 @@ from rknnlite_graph.resize_coordinates import Ends, Linear, resize_steps
 
 from ...ops import builder_of
 from ...values import Array
-from .description import Op
+from .kinds import Op
 from .writer import Write, Writer, demand, demand_halves, demand_rounded
 
 __all__ = ["PLACES", "write_linear"]

@@ -9,7 +9,7 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.norms import norm_spec
 
 from ...values import Array
-from .description import FLOAT, Op, Plane
+from .kinds import FLOAT, Op, Plane
 from .packing import padded_to
 from .writer import Write, Writer, demand, demand_finite, demand_halves, demand_rounded, sides_of
 

@@ -35,7 +35,7 @@ class _Tensor(ctypes.Structure):
 
 
 _PAIR = ctypes.c_int64 * 2
-_ADDRESSES = ("weights", "bias", "zeros", "factor", "slope", "numbers", "table", "ones")
+_ADDRESSES = ("weights", "bias", "zeros", "factor", "slope", "numbers", "table", "ones", "sizes")
 
 
 class _Op(ctypes.Structure):
@@ -44,7 +44,7 @@ class _Op(ctypes.Structure):
     _fields_ = (
         ("kind", ctypes.c_int64),
         ("flags", ctypes.c_int64),
-        *((name, _Tensor) for name in ("x", "other", "y")),
+        *((name, _Tensor) for name in ("x", "other", "third", "y")),
         *((name, _PAIR) for name in ("kernel", "strides", "dilations", "pads")),
         ("place", ctypes.c_int64),
         ("depth", ctypes.c_int64),
@@ -146,7 +146,7 @@ def _c_op(op: Op) -> _Op:
     made = _Op(
         kind=KINDS.index(op.kind), flags=op.flags, place=op.place, depth=op.depth, channels=op.channels
     )
-    for name in ("x", "other", "y"):
+    for name in ("x", "other", "third", "y"):
         plane = getattr(op, name)
         if plane is not None:
             fields = {each[0]: getattr(plane, each[0]) for each in _Tensor._fields_}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from rknnlite_graph.graph import Graph, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered, Segment
 from rknnlite_graph.node_view import NodeView
@@ -11,6 +13,7 @@ from .convolutions import check_convolution, write_convolution
 from .description import ProgramText
 from .float_nodes import check_float_node, compute_what_is_read, float_writer
 from .joins_and_moves import WRITERS, write_table
+from .recurrent import write_convert, write_recurrent
 from .workspace import place_tensors
 from .writer import Write, Writer, in_halves
 
@@ -72,9 +75,18 @@ def _writer_of(graph: Graph, node: Node) -> Write:
         return written
     if node.op in _CONVOLUTIONS:
         return write_convolution
+    if node.recurrent is not None:
+        return write_recurrent
+    tensors = [graph.tensors[index] for index in (*node.inputs[:1], *node.outputs[:1])]
+    if node.op == "exDataConvert" and any(tensor.quant is None for tensor in tensors):
+        return write_convert
     found, row = WRITERS.get(node.op), operator_of(node.op)
     shape = row.shape if row is not None else None
-    if shape is Shape.BROADCAST and _with_numbers(graph, node):
+    if (
+        shape is Shape.BROADCAST
+        and _with_numbers(graph, node)
+        and (found is None or not _with_many(graph, node))
+    ):
         return write_table
     if found is not None:
         return found
@@ -83,7 +95,15 @@ def _writer_of(graph: Graph, node: Node) -> Write:
     raise NotLowered(f"{node.op} has no kernel here")
 
 
+def _with_many(graph: Graph, node: Node) -> bool:
+    return prod(graph.tensors[node.inputs[1]].shape) > 1
+
+
 def _of_floats(graph: Graph, node: Node) -> bool:
+    """Whether it is one of float16; what bytes become, and recurrent layers between them, are not."""
+    made_of_bytes = node.op == "exDataConvert" and graph.tensors[node.inputs[0]].quant is not None
+    if node.recurrent is not None or made_of_bytes:
+        return False
     return any(in_halves(graph.tensors[index]) for index in node.outputs)
 
 

@@ -14,7 +14,7 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite.tensor import DType
 
 from ...values import Array, centred_range
-from .description import FLOAT, Op, Plane
+from .kinds import FLOAT, Flag, Op, Plane
 from .packing import padded_to
 from .workspace import Parts
 
@@ -28,6 +28,7 @@ __all__ = [
     "demand_rounded",
     "in_bytes",
     "in_halves",
+    "output_numbers",
     "sides_of",
     "stored_offset",
 ]
@@ -179,6 +180,16 @@ class Writer:
                 np.uint8
             )  # vectors reach two bytes further
         return self._tables[key]
+
+
+def output_numbers(writer: Writer, op: Op, tensor: Tensor) -> None:
+    """How an op makes integers of reals: by a quotient, rounded behind the zero point or before it, see ``values.encode``."""
+    assert tensor.quant is not None
+    low, high = (float(limit) for limit in centred_range(tensor))
+    shift = float(tensor.quant.zero_point) if tensor.zero_first else 0.0
+    op.place = writer.zero(tensor) - int(shift)
+    op.flags |= Flag.ZERO_FIRST if tensor.zero_first else 0
+    op.numbers |= {"step": tensor.quant.scale, "first_low": shift, "low": low + shift, "high": high + shift}
 
 
 def stored_offset(tensor: Tensor, offset: int) -> int:
