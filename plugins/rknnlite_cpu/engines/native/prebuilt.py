@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 from typing import Optional
 
+from rknnlite.files.reading import read_text
 from rknnlite.native.processors import features
 
 from . import recipe
@@ -22,7 +23,7 @@ def prebuilt() -> Optional[Path]:
     variants = recipe.fitting(machine, features().split())
     file = next((file for each in variants if (file := folder / f"{each.name}.so").is_file()), None)
     try:
-        made_of = (folder / recipe.MADE_OF).read_text("utf-8") if file else ""
+        made_of = read_text(folder / recipe.MADE_OF) if file else ""
     except (OSError, ValueError):
         return None
     return file if made_of.strip() == recipe.digest() else None
