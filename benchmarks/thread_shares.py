@@ -56,7 +56,9 @@ def measured(shares: Any, program: NativeProgram, threads: int, rounds: int) -> 
     """What each task of each op takes; whether it is instructions."""
     made, text = NativeProgram(library(), program._content, threads), program._text
     random = np.random.default_rng(0)
-    given = [random.integers(-100, 100, _sides(op.y)).astype(np.float32) for op in text.ops if op.kind == "TAKE"]
+    given = [
+        random.integers(-100, 100, _sides(op.y)).astype(np.float32) for op in text.ops if op.kind == "TAKE"
+    ]
     results = [np.empty(shape, np.float32) for shape in text.shapes]
     work = np.zeros(made._size + made._scratch + _SLACK, np.uint8)
     found = np.zeros(MOST_TASKS, np.int64)
@@ -98,7 +100,9 @@ def main() -> None:
         amount = f"{total / 1e6:.1f} M instructions" if counted else f"{total / 1e6:.2f} ms"
         print(f"{path.name}: {amount} for one thread, {sum(len(ops) for ops, _ in alone)} ops")
         for threads in options.threads:
-            found = [ops for program in programs for ops in measured(shares, program, threads, options.rounds)[0]]
+            found = [
+                ops for program in programs for ops in measured(shares, program, threads, options.rounds)[0]
+            ]
             most = sum(busiest(tasks, threads) for tasks in found)
             bound = total / most
             told = f"  {threads} threads: {sum(map(len, found))} tasks, busiest thread {most / total:.3f} of all, bound {bound:.2f}"
