@@ -17,7 +17,6 @@ from rknnlite.extras import missing
 from rknnlite.log import logger
 
 from .engine import Engine
-from .native.prebuilt import prebuilt
 
 __all__ = ["NAMES", "asked", "candidates", "chosen", "engines", "version"]
 
@@ -71,7 +70,11 @@ def candidates() -> list[str]:
 def _is_there(name: str) -> bool:
     if name != "native":
         return not _lacking(name)
-    return _has_compiler() or prebuilt() is not None
+    if _has_compiler():
+        return True
+    from .native.prebuilt import prebuilt  # where there is a compiler nobody asks
+
+    return prebuilt() is not None
 
 
 def _has_compiler() -> bool:
