@@ -196,7 +196,9 @@ class ExecutionPlan:
                 return LateKernel(prepare, self._check)
             if self._accelerator is None and self._tiers is None:
                 return prepare()
-            return LateKernel(prepare, self._check, prepare())
+            kernel = prepare()
+            # For a proof kernels are made again, one by one: all of them take most of the memory that it needs.
+            return LateKernel(prepare, self._check, kernel if self._accelerator is None else None)
         if node.op in ops:
             raise ModelUnsupported(
                 f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "

@@ -26,8 +26,8 @@ from .proof import agrees, random_value
 
 __all__ = ["Found", "Prover"]
 
-_MOST_ELEMENTS = 1 << 23
-"""Of the results that are looked at together, and of the weights behind them with their copies: 32 MiB."""
+_MOST_ELEMENTS = 1 << 21
+"""Of the results that are looked at together, and of the weights behind them with their copies: 8 MiB."""
 _COPIES = 4
 _CHECKED = (
     "Gather",

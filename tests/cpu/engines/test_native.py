@@ -16,9 +16,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from rknnlite_cpu.engines import choice
-from rknnlite_cpu.engines.native import description
+from rknnlite_cpu.engines.native import description, recipe
 from rknnlite_cpu.engines.native.library import _ADDRESSES, Library, NativeProgram, _c_op, _Op, library
 from rknnlite_cpu.engines.native.lowering import NativeLowering
+from rknnlite_cpu.engines.native.prebuilt import prebuilt
 from rknnlite_cpu.engines.partition import segment_of
 from rknnlite_cpu.engines.proof import random_value
 from rknnlite_graph.graph import Join, Node, TensorRole
@@ -436,9 +437,10 @@ def test_nothing_outside_of_the_workspace_is_touched(tmp_path: Path) -> None:
 def test_without_a_compiler_others_compute(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caches = (library, choice._native, choice._native_where_possible)
+    caches = (library, prebuilt, choice._native, choice._native_where_possible)
     for cache in caches:
         cache.cache_clear()
+    monkeypatch.setattr(recipe, "FOLDER", tmp_path)
     monkeypatch.delenv("RKNNLITE_ENGINE", raising=False)
     monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")
