@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Optional
 
 from .kinds import (
@@ -20,7 +20,9 @@ from .kinds import (
     Plane,
 )
 
-__all__ = ["Outside", "check_op"]
+__all__ = ["Check", "Outside", "check_op"]
+
+Check = Callable[[Op, "tuple[int, ...]"], None]
 
 _CHANNELS = 16
 _LARGEST = 1 << 31
@@ -35,7 +37,8 @@ def _demand(holds: bool, text: str) -> None:
         raise Outside(text)
 
 
-def check_op(op: Op, size: int, layout: tuple[int, ...]) -> None:
+def check_op(op: Op, size: int, layout: tuple[int, ...], more: Mapping[str, Check]) -> None:
+    """Raise Outside; ``more`` are checks of kinds that are not of bytes."""
     _demand(op.kind in KINDS, "unknown")
     for plane in op.planes:
         sides = (plane.items, plane.height, plane.width, plane.channels)
@@ -48,12 +51,7 @@ def check_op(op: Op, size: int, layout: tuple[int, ...]) -> None:
     _demand(all(isinstance(n, int) and 0 < n <= 1 << 16 for n in numbers), f"a window {numbers}")
     _demand(all(isinstance(n, int) and abs(n) <= 1 << 16 for n in op.pads), f"pads {op.pads}")
     _demand(set(op.numbers) <= set(NUMBERS), "numbers")
-    if op.kind in _CHECKS:
-        _CHECKS[op.kind](op, layout)
-        return
-    from .float_checks import FLOAT_CHECKS
-
-    FLOAT_CHECKS[op.kind](op, layout)
+    (_CHECKS.get(op.kind) or more[op.kind])(op, layout)
 
 
 def _same_planes(op: Op, *planes: Optional[Plane]) -> None:
@@ -269,7 +267,7 @@ def _put(op: Op, layout: tuple[int, ...]) -> None:
     _demand(op.y.pitch == op.y.room, f"pitch {op.y.pitch}")
 
 
-_CHECKS = {
+_CHECKS: dict[str, Check] = {
     "CONVOLVE": _convolution,
     "DEPTHWISE": _depthwise,
     "ADD": _elementwise,

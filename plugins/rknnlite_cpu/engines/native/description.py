@@ -18,6 +18,7 @@ from rknnlite.errors import ModelInvalid
 from rknnlite.files.json_text import parse_json
 
 from .checks import Outside, check_op
+from .float_checks import FLOAT_CHECKS
 from .kinds import FLOAT, FUNCTIONS, KINDS, NUMBERS, RECURRENT_SIZES, TAKES, Flag, Op, Plane, padding_of
 
 __all__ = [
@@ -105,7 +106,7 @@ class ProgramText:
         """Raise ModelInvalid for a program that would leave its workspace or its arrays."""
         for number, op in enumerate(self.ops):
             try:
-                check_op(op, self.size, self.layout)
+                check_op(op, self.size, self.layout, FLOAT_CHECKS)
             except Outside as error:
                 raise ModelInvalid(f"op {number} ({op.kind}) of a program: {error}") from None
         entering = [op.place for op in self.ops if op.kind in TAKES]
