@@ -16,7 +16,7 @@ __all__ = ["Native"]
 
 
 class Native(Engine):
-    """Networks of 8 bits and of float16 by ``native/*.c``. Raises BackendUnavailable without a compiler, ParamInvalid when it fails."""
+    """By ``native/*.c``, networks of 8 bits and float16. Raises BackendUnavailable without a compiler, ParamInvalid when it fails."""
 
     name = "native"
 
