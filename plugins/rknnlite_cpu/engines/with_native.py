@@ -16,7 +16,7 @@ __all__ = ["Native"]
 
 
 class Native(Engine):
-    """By ``native/*.c``, networks of 8 bits and float16. Raises BackendUnavailable without a compiler, ParamInvalid when it fails."""
+    """By ``native/*.c``, of 8 bits and float16. Raises BackendUnavailable without a compiler, ParamInvalid when it fails."""
 
     name = "native"
 
