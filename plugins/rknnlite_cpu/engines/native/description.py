@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Optional
@@ -30,6 +31,7 @@ __all__ = [
     "Op",
     "Plane",
     "ProgramText",
+    "add_checks",
     "padding_of",
     "sides_at_edge",
 ]
@@ -239,12 +241,8 @@ def _check(op: Op, size: int, layout: tuple[int, ...]) -> None:
     _demand(all(isinstance(n, int) and 0 < n <= 1 << 16 for n in numbers), f"a window {numbers}")
     _demand(all(isinstance(n, int) and abs(n) <= 1 << 16 for n in op.pads), f"pads {op.pads}")
     _demand(set(op.numbers) <= set(NUMBERS), "numbers")
-    if op.kind in _CHECKS:
-        _CHECKS[op.kind](op, layout)
-        return
-    from .float_checks import FLOAT_CHECKS
-
-    FLOAT_CHECKS[op.kind](op, layout)
+    _demand(op.kind in _CHECKS, "no check is known for it")
+    _CHECKS[op.kind](op, layout)
 
 
 def _same_planes(op: Op, *planes: Optional[Plane]) -> None:
@@ -359,7 +357,7 @@ def _edge(op: Op, layout: tuple[int, ...]) -> None:
     _demand(op.place >= 0, f"array {op.place}")
 
 
-_CHECKS = {
+_CHECKS: dict[str, Callable[[Op, tuple[int, ...]], None]] = {
     "CONVOLVE": _convolution,
     "DEPTHWISE": _depthwise,
     "ADD": _elementwise,
@@ -371,3 +369,8 @@ _CHECKS = {
     "TAKE": _edge,
     "GIVE": _edge,
 }
+
+
+def add_checks(checks: dict[str, Callable[[Op, tuple[int, ...]], None]]) -> None:
+    """Of further kinds."""
+    _CHECKS.update(checks)

@@ -15,10 +15,12 @@ from rknnlite.errors import ModelInvalid, OutOfMemory, ParamInvalid
 
 from ...values import Array
 from ..engine import Program
-from .description import FUNCTIONS, KINDS, NUMBERS, TAKES, Op, ProgramText, sides_at_edge
+from .description import FUNCTIONS, KINDS, NUMBERS, TAKES, Op, ProgramText, add_checks, sides_at_edge
+from .float_checks import FLOAT_CHECKS
 
 __all__ = ["Library", "NativeProgram", "library"]
 
+add_checks(FLOAT_CHECKS)
 _FOLDER = Path(__file__).parent
 _FLAGS = ("-ffp-contract=off", "-falign-loops=32")
 """Products and sums are rounded one by one, as numpy rounds them. -O3 makes larger kernels, no faster ones."""
