@@ -1,6 +1,7 @@
 /* What networks of tokens are made of: normalisation over channels, attention, reshaping, and rows that change with channels. */
 #include "float_products.h"
 #include "float_stage.h"
+#include "root.h"
 
 #define SIZE ((int64_t)sizeof(float))
 
@@ -44,7 +45,7 @@ void float_normalise(const struct op *op, const struct scene *scene, int64_t tas
             sums += v * v;
         }
         float size = op->place == L2 ? sum_of(sums) : sum_of(sums) / (float)count;
-        float root = __builtin_sqrtf(size + op->unit);
+        float root = (float)root_of(size + op->unit); /* as rounded as one in single precision */
         for (int64_t c = 0; c < count; c += LANES) {
             vf v = (load_f(x + c) - mean) / root;
             store_some(y + c, rounded(v * load_f(op->slope + c) + load_f(op->factor + c)), room - c);

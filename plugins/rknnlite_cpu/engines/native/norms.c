@@ -1,22 +1,7 @@
 /* Normalisation over the channels of a position, as ops/norm.py defines it: sums of integers, the size of all of them in double. */
-#include "program.h"
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "root.h"
 
 enum mode { LAYER, RMS, L2, L1 };
-
-INLINE double root(double value)
-{
-#if defined(__SSE2__)
-    __m128d wide = _mm_set_sd(value);
-    return _mm_cvtsd_f64(_mm_sqrt_sd(wide, wide));
-#elif defined(__aarch64__)
-    return vget_lane_f64(vsqrt_f64(vdup_n_f64(value)), 0);
-#else
-    return __builtin_sqrt(value);
-#endif
-}
 
 /* Values of a position from channel `c` on less their zero point; none behind the last one. */
 INLINE vi values_at(const struct op *op, const Q *x, int64_t c, vi lanes)
@@ -60,11 +45,11 @@ void normalise(const struct op *op, const struct scene *scene, int64_t task, int
         if (mode == L1)
             size += added;
         else if (mode == LAYER)
-            size = root(size * count - sum * sum + added);
+            size = root_of(size * count - sum * sum + added);
         else
-            size = root(size + added);
+            size = root_of(size + added);
         if (mode == RMS)
-            size = size / root(count);
+            size = size / root_of(count);
         const float divisor = (float)size, middle = (float)total_of_all, times = mode == LAYER ? (float)channels : 1.0f;
         for (int64_t c = 0; c < room; c += LANES) {
             vf v = (to_float(values_at(op, x, c, lanes)) * times - middle) / divisor;
