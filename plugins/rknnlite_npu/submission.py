@@ -23,12 +23,12 @@ from .program import COMMAND_KINDS, NpuNode, NpuProgram, read_program
 from .program_chain import NEXT_PROGRAM, check_chain
 from .relocations import strangers
 from .task import Task
+from .unwritten_tensors import WRITES, unwritten_tensors
 
 __all__ = ["Submission", "plan", "plan_program"]
 
 _RECORDED = "RKNPU v2"
 _RECORDED_CONTAINER = 6
-_WRITES = (0x4020, 0x4018, 0x4010, 0x6070)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +130,8 @@ def _doubts(program: NpuProgram) -> Iterator[str]:
             f"{len(others)} addresses differ between command words and the file's list, which counts: the first is word {word}, "
             f"{CommandWord.of(program.words[word])} instead of {right:#x}"
         )
+    for name in unwritten_tensors(program):
+        yield f"nothing writes {name}, which command words read: the runtime arranges it itself"
     own = [r for r in program.relocations if program.tensors[r.tensor].kind == TensorKind.REGISTER_COMMANDS]
     if own:
         yield f"the NPU changes its own command words, at {len(own)} places: words are as they are before a run"
@@ -137,5 +139,5 @@ def _doubts(program: NpuProgram) -> Iterator[str]:
         known = program.tensors[tensor]
         inside = known.kind in COMMAND_KINDS or offset < max(1, known.size)
         if not inside:
-            verb = "writes" if int(program.words[word]) & 0xFFFF in _WRITES else "reads"
+            verb = "writes" if int(program.words[word]) & 0xFFFF in WRITES else "reads"
             yield f"command word {word} {verb} {known.name} from byte {offset} on, which has {known.size} bytes"

@@ -1,13 +1,14 @@
 """Programs that people proved on RK3588 boards, run on the machine: the same shapes, operands and results.
 
-| what | who, on what | where |
-|---|---|---|
-| matrix products, int8 and fp16; the 4 x 36 x 16 example with its numbers | J. Matharu, vendor's driver | github.com/mtx512/rk3588-npu, tests/matmul_int8.c, matmul_fp16.c, matmul_4_36_16.c |
-| convolution 32 x 14 x 14, 128 kernels of 3 x 3, fp16 | allbilly, Orange Pi 5 | github.com/allbilly/rk3588, examples/conv_simple.py |
-| int8, int16, int32 add, subtract, multiply, maximum, minimum, absolute, negative | the same | examples/elementwise_int.py |
-| pools of fp16, int8 and int16: averages, maxima, minima, 16 x 16 kernels, three channels | the same | examples/pooling.py |
-| SiLU by tables, fp16 | the same | examples/silu.py |
-| ties of the output converter; multipliers and shifts by sign | G. Ordinary, Turing RK1 | github.com/gregordinary/rockchip-npu-notes, encodings/out-cvt-converter.md |
+* Products of matrices, int8 and fp16, the example of 4 x 36 x 16 with its numbers: J. Matharu, on the vendor's driver;
+  github.com/mtx512/rk3588-npu, tests/matmul_int8.c, matmul_fp16.c, matmul_4_36_16.c.
+* A convolution of 32 x 14 x 14 with 128 kernels of 3 x 3, fp16: allbilly, Orange Pi 5; github.com/allbilly/rk3588,
+  examples/conv_simple.py.
+* int8, int16, int32: add, subtract, multiply, maximum, minimum, absolute, negative: the same, examples/elementwise_int.py.
+* Pools of fp16, int8, int16 (averages, maxima, minima, a kernel of 16, three channels): the same, examples/pooling.py.
+* SiLU by tables, fp16: the same, examples/silu.py.
+* Ties of the output converter; multipliers, shifts by sign, the order of the sum: G. Ordinary, Turing RK1;
+  github.com/gregordinary/rockchip-npu-notes, encodings/out-cvt-converter.md.
 
 Registers that their programs leave as they were are written here; nothing else is theirs.
 """
@@ -46,7 +47,12 @@ RIGHT = """
 8 2 8 8 8 8 4 4 6 10 10 9 2 9 3 7 7 1 4 9 1 2 3 6 1 10 5 8 9 4 6 2 3 1 2 7
 5 1 7 2 9 10 9 5 2 5 4 10 9 9 1 9 8 8 9 4 9 4 8 2 1 8 4 5 10 7 6 2 1 10 10 7
 """
-PRODUCT = [[1224, 1023, 1158, 1259], [1216, 1087, 1239, 1361], [1125, 966, 1079, 1333], [999, 902, 1020, 1056]]
+PRODUCT = [
+    [1224, 1023, 1158, 1259],
+    [1216, 1087, 1239, 1361],
+    [1125, 966, 1079, 1333],
+    [999, 902, 1020, 1056],
+]
 """Of the first four of sixteen columns, as published."""
 
 
@@ -91,7 +97,9 @@ def test_fp16_products(m: int, k: int, n: int) -> None:
     expected = np.zeros((m, n), np.float32)
     for first in range(0, k, 32):
         part = slice(first, first + 32)
-        expected += (left[:, part].astype(np.float64) @ right[:, part].T.astype(np.float64)).astype(np.float32)
+        expected += (left[:, part].astype(np.float64) @ right[:, part].T.astype(np.float64)).astype(
+            np.float32
+        )
     assert np.array_equal(product(left, right, "float32"), expected)
 
 
@@ -106,7 +114,11 @@ def test_an_fp16_convolution() -> None:
         source=board.place(cube(features)), kernels=board.place(blocks(weights)), target=target,
     )  # fmt: skip
     assert registers[CNA][0x107C] == 0x38 and registers[CNA][0x1080] == 0x8C
-    assert registers[CNA][0x1030] == 0x12000 and registers[CORE][0x3018] == 0x7F and registers[DPU][0x4024] == 0x900
+    assert (
+        registers[CNA][0x1030] == 0x12000
+        and registers[CORE][0x3018] == 0x7F
+        and registers[DPU][0x4024] == 0x900
+    )
     registers[DPU][0x4084] = 0x10001
     board.run(registers, CONVOLUTION)
     got = plane(board.read(target, "float16", 128 * 144).reshape(16, 12, 12, 8), 128)
@@ -124,7 +136,9 @@ ALGORITHMS = {"max": 0, "min": 1, "add": 2, "minus": 4, "abs": 5, "neg": 6}
 
 
 def elementwise(dtype: str, operation: str) -> np.ndarray:
-    a, b = (np.array(values, dtype).reshape(1, -1, 16 // np.dtype(dtype).itemsize) for values in padded(dtype))
+    a, b = (
+        np.array(values, dtype).reshape(1, -1, 16 // np.dtype(dtype).itemsize) for values in padded(dtype)
+    )
     board, size = Board(), {"int8": 1, "int16": 2, "int32": 3}[dtype]
     target = board.room(a.nbytes)
     registers = copying(a.shape, dtype, board.place(cube(a)), target)
@@ -166,7 +180,9 @@ def pooled(values: np.ndarray, kernel: tuple[int, int], stride: tuple[int, int],
     out = (height - kernel[0]) // stride[0] + 1, (width - kernel[1]) // stride[1] + 1
     board, source = Board(), cube(values)
     target = board.room(out[0] * out[1] * source.shape[0] * 16)
-    registers = pooling(values.shape, out, kernel, stride, method, values.dtype.name, board.place(source), target)
+    registers = pooling(
+        values.shape, out, kernel, stride, method, values.dtype.name, board.place(source), target
+    )
     if method == AVERAGE:
         registers[PPU] |= {0x6038: fp17(1 / kernel[1]), 0x603C: fp17(1 / kernel[0])}
     board.run(registers, POOLING)
@@ -190,7 +206,9 @@ def windows_of(values: np.ndarray, kernel: tuple[int, int], stride: tuple[int, i
 def test_fp16_pools(method: int, name: str) -> None:
     values = ((np.arange(4 * 4 * 8, dtype=np.float16).reshape(4, 4, 8) - 32) / 8).astype(np.float16)
     expected = getattr(windows_of(values.astype(np.float32), (2, 2), (1, 1)), name)(axis=(3, 4))
-    assert np.abs(pooled(values, (2, 2), (1, 1), method) - expected).max() <= (0.0625 if method == AVERAGE else 0)
+    assert np.abs(pooled(values, (2, 2), (1, 1), method) - expected).max() <= (
+        0.0625 if method == AVERAGE else 0
+    )
 
 
 def test_an_fp16_average_of_a_whole_plane() -> None:

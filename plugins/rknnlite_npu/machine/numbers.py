@@ -11,12 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "BF16",
-    "FP16",
-    "FP32",
-    "INT8",
-    "INT16",
-    "INT32",
     "NAMES",
     "SIZES",
     "Values",
@@ -34,7 +28,7 @@ __all__ = [
 Values = NDArray[Any]
 """float64 that hold integers, or float32."""
 
-INT8, INT16, FP16, BF16, INT32, FP32 = 0, 1, 2, 3, 4, 5
+INT8, INT16, FP16, BF16, INT32, FP32 = 0, 1, 2, 3, 4, 5  # what fields of precision hold
 NAMES = {INT8: "int8", INT16: "int16", FP16: "fp16", BF16: "bf16", INT32: "int32", FP32: "fp32"}
 SIZES = {INT8: 1, INT16: 2, FP16: 2, BF16: 2, INT32: 4, FP32: 4}
 """Bytes of an element by its code in precision fields."""

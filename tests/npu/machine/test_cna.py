@@ -13,7 +13,11 @@ RNG = np.random.default_rng(3)
 
 
 def summed(
-    features: np.ndarray, weights: np.ndarray, out: tuple[int, int], changes: dict[int, dict[int, int]], stored: np.ndarray | None = None
+    features: np.ndarray,
+    weights: np.ndarray,
+    out: tuple[int, int],
+    changes: dict[int, dict[int, int]],
+    stored: np.ndarray | None = None,
 ) -> np.ndarray:
     """int32 sums of a convolution whose registers ``changes`` alter; ``stored``: the features in another form."""
     board = Board()
@@ -29,7 +33,9 @@ def summed(
     return plane(sums.reshape(-1, *out, 4), len(weights))
 
 
-def reference(features: np.ndarray, weights: np.ndarray, stride: tuple[int, int] = (1, 1), dilation: int = 1) -> np.ndarray:
+def reference(
+    features: np.ndarray, weights: np.ndarray, stride: tuple[int, int] = (1, 1), dilation: int = 1
+) -> np.ndarray:
     """(H, W, OC) of a convolution without pads."""
     taps = weights.shape[1:3]
     spread = [dilation * (k - 1) + 1 for k in taps]

@@ -24,15 +24,28 @@ def records(bias: np.ndarray, zero: np.ndarray, multiplier: np.ndarray) -> np.nd
 
 def test_a_layer_as_the_vendor_writes_it() -> None:
     """(sum of (weight - zero point) * feature + bias) * multiplier >> 14, then scale, shift and zero point of the output."""
-    features, weights = (RNG.integers(-128, 128, shape).astype(np.int8) for shape in ((5, 6, 32), (32, 3, 3, 32)))
-    bias, zero, multiplier = RNG.integers(-9000, 9000, 32), RNG.integers(-50, 50, 32), RNG.integers(4000, 16385, 32)
+    features, weights = (
+        RNG.integers(-128, 128, shape).astype(np.int8) for shape in ((5, 6, 32), (32, 3, 3, 32))
+    )
+    bias, zero, multiplier = (
+        RNG.integers(-9000, 9000, 32),
+        RNG.integers(-50, 50, 32),
+        RNG.integers(4000, 16385, 32),
+    )
     board = Board()
     target = board.room(3 * 4 * 32)
     registers = convolution(
         features, weights, (3, 4), CODES["int8"],
         source=board.place(cube(features)), kernels=board.place(blocks(weights)), target=target,
     )  # fmt: skip
-    registers[DPU] |= {0x4040: 0x20140, 0x4048: 14 << 8 | 1, 0x4050: 0x125, 0x4084: 0x4D5A, 0x4088: 26, 0x4080: -9}
+    registers[DPU] |= {
+        0x4040: 0x20140,
+        0x4048: 14 << 8 | 1,
+        0x4050: 0x125,
+        0x4084: 0x4D5A,
+        0x4088: 26,
+        0x4080: -9,
+    }
     registers[DPU_RDMA] = {
         0x500C: 3, 0x5010: 2, 0x5014: 31, 0x501C: 7 << 1, 0x5020: board.place(records(bias, -zero, multiplier)), 0x5034: 1,
         0x5044: 0x7810,
@@ -84,7 +97,10 @@ def test_integers_do_not_divide() -> None:
 
 def test_surfaces_of_a_second_operand_come_by_two_fetchers() -> None:
     """So the vendor adds to what a convolution gives: even surfaces from one address, odd ones from another."""
-    features, weights = RNG.integers(-50, 50, (3, 4, 32)).astype(np.int8), np.eye(32, dtype=np.int8)[:, None, None]
+    features, weights = (
+        RNG.integers(-50, 50, (3, 4, 32)).astype(np.int8),
+        np.eye(32, dtype=np.int8)[:, None, None],
+    )
     other = RNG.integers(-50, 50, (3, 4, 32)).astype(np.int8)
     board = Board()
     place, target = board.place(cube(other)), board.room(3 * 4 * 32)
@@ -108,7 +124,14 @@ def test_an_exponential_through_the_bits_of_fp16() -> None:
     board = Board()
     target = board.room(x.nbytes)
     registers = copying(x.shape, "float16", board.place(cube(x)), target)
-    registers[DPU] |= {0x4010: 0x28000002, 0x4040: 0x42, 0x4048: 0x65C50000, 0x4060: 0x20010, 0x4064: 0x466F127F, 0x4084: 0x10001}
+    registers[DPU] |= {
+        0x4010: 0x28000002,
+        0x4040: 0x42,
+        0x4048: 0x65C50000,
+        0x4060: 0x20010,
+        0x4064: 0x466F127F,
+        0x4084: 0x10001,
+    }
     board.run(registers, ELEMENTWISE)
     got = board.read(target, "float16", 64).astype(np.float64)
     error = got / np.exp(x.reshape(-1).astype(np.float64)) - 1
@@ -120,7 +143,15 @@ def test_quantised_numbers_become_floats() -> None:
     board = Board()
     target = board.room(2 * x.size)
     registers = copying(x.shape, "int8", board.place(cube(x)), target)
-    registers[DPU] |= {0x4010: 0x40000000, 0x4060: 0x20050, 0x4064: 5, 0x4080: 1, 0x4084: 0x14F8B, 0x4088: 0xD006, 0x4024: 64}
+    registers[DPU] |= {
+        0x4010: 0x40000000,
+        0x4060: 0x20050,
+        0x4064: 5,
+        0x4080: 1,
+        0x4084: 0x14F8B,
+        0x4088: 0xD006,
+        0x4024: 64,
+    }
     board.run(registers, ELEMENTWISE)
     got = plane(board.read(target, "float16", x.size).reshape(2, 1, 4, 8), 16)
     assert np.array_equal(got, ((x.astype(np.float64) + 5) * (0x4F8B * 2.0**-19)).astype(np.float16))

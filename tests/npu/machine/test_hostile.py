@@ -22,9 +22,18 @@ from tests.support.examples import examples
 from ..plans import BASES, planned
 from .programs import CODES, CONVOLUTION, ELEMENTWISE, RK3588, Board, blocks, convolution, copying, cube
 
-VICTIMS = ("act_silu.rk3588.i8", "unet_like.rk3588.i8", "attention.rk3588.i8", "mobilenetv2_like.rk3588.fp16", "pooling.rk3588.i8")
+VICTIMS = (
+    "act_silu.rk3588.i8",
+    "unet_like.rk3588.i8",
+    "attention.rk3588.i8",
+    "mobilenetv2_like.rk3588.fp16",
+    "pooling.rk3588.i8",
+)
 SECONDS, ALLOWANCE = 30.0, 1400 << 20
-EDGES = st.one_of(st.sampled_from([0, 1, 0x7F, 0xFFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]), st.integers(0, 0xFFFFFFFF))
+EDGES = st.one_of(
+    st.sampled_from([0, 1, 0x7F, 0xFFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]),
+    st.integers(0, 0xFFFFFFFF),
+)
 Change = tuple[int, int]
 
 
@@ -96,7 +105,9 @@ def copied(unit: int, register: int, value: int) -> None:
         (copied, DPU_RDMA, 0x5018, 0xFFFFFFF0), (copied, DPU_RDMA, 0x500C, 0x1FFF), (copied, DPU_RDMA, 0x5048, 0xFFF80000),
     ],
 )  # fmt: skip
-def test_sizes_and_places_beyond_the_buffers(use: Callable[[int, int, int], None], unit: int, register: int, value: int) -> None:
+def test_sizes_and_places_beyond_the_buffers(
+    use: Callable[[int, int, int], None], unit: int, register: int, value: int
+) -> None:
     with pytest.raises(MachineRefused):
         use(unit, register, value)
 

@@ -19,7 +19,11 @@ LOW, HIGH = np.arange(-512, 1) * 7, np.arange(513) * 3
 def upload(board: Board) -> None:
     writes = []
     for table, points in enumerate((LOW, HIGH)):
-        writes += [(0x4100, 1 << 17 | table << 16), *((0x4104, int(point) & 0xFFFF) for point in points), (0x4104, 99)]
+        writes += [
+            (0x4100, 1 << 17 | table << 16),
+            *((0x4104, int(point) & 0xFFFF) for point in points),
+            (0x4104, 99),
+        ]
     board.upload(writes)
 
 

@@ -93,7 +93,9 @@ def test_a_task_may_change_words_of_later_ones() -> None:
     """Recurrent nodes do: the words of a task are read when its turn comes."""
     board = Board()
     target = board.room(64)
-    second = board.task(copying((1, 1, 16), "int8", board.place(np.full(16, 7, np.int8)), target), ELEMENTWISE)
+    second = board.task(
+        copying((1, 1, 16), "int8", board.place(np.full(16, 7, np.int8)), target), ELEMENTWISE
+    )
     words = board.read(second.address, "<u8", second.amount).tolist()
     places = [CommandWord.of(word).register for word in words]
     at = places.index(0x4020) // 2 * 2

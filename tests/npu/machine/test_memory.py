@@ -25,7 +25,8 @@ def test_views_write_through(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "size"), [(0xFFF, 1), (0x101F, 2), (0x1020, 1), (0x2FFF, 2), (0, 1 << 40), (0x1000, -1), (1 << 40, 1)]
+    ("address", "size"),
+    [(0xFFF, 1), (0x101F, 2), (0x1020, 1), (0x2FFF, 2), (0, 1 << 40), (0x1000, -1), (1 << 40, 1)],
 )
 def test_nothing_outside_is_read(memory: Memory, address: int, size: int) -> None:
     with pytest.raises(MachineRefused) as raised:

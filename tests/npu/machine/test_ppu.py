@@ -13,7 +13,11 @@ AVERAGE, MAXIMUM = 0, 1
 
 
 def pooled(
-    values: np.ndarray, kernel: tuple[int, int], out: tuple[int, int], method: int, changes: dict[int, dict[int, int]]
+    values: np.ndarray,
+    kernel: tuple[int, int],
+    out: tuple[int, int],
+    method: int,
+    changes: dict[int, dict[int, int]],
 ) -> np.ndarray:
     board = Board()
     target = board.room(out[0] * out[1] * 16)

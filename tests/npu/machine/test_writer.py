@@ -40,7 +40,13 @@ def test_rows_may_have_gaps() -> None:
 def test_words_are_transposed_in_blocks() -> None:
     """16 positions of 24 channels become 24 rows of 16 positions."""
     values = numbered(4, 4, 24)
-    fields = {0x4050: 1 << 27 | 0x7FE, 0x4058: 1 << 27 | 2 << 16 | 23, 0x405C: 1, 0x4024: 2 << 4, 0x40C0: 16 << 4}
+    fields = {
+        0x4050: 1 << 27 | 0x7FE,
+        0x4058: 1 << 27 | 2 << 16 | 23,
+        0x405C: 1,
+        0x4024: 2 << 4,
+        0x40C0: 16 << 4,
+    }
     stored = written(values, {DPU: fields}, values.nbytes).view("<i2").reshape(24, 16)
     assert np.array_equal(stored, values.reshape(16, 24).T)
 
@@ -48,7 +54,14 @@ def test_words_are_transposed_in_blocks() -> None:
 def test_bytes_are_transposed_in_blocks() -> None:
     """32 rows of 16 bytes become 16 rows of 32."""
     values = np.arange(512, dtype=np.int64).astype(np.uint8).view(np.int16).reshape(4, 8, 8)
-    fields = {0x4050: 1 << 27 | 0x7FE, 0x4058: 1 << 16 | 7, 0x405C: 1 << 16, 0x4038: 15, 0x4024: 2 << 4, 0x40C0: 1 << 4}
+    fields = {
+        0x4050: 1 << 27 | 0x7FE,
+        0x4058: 1 << 16 | 7,
+        0x405C: 1 << 16,
+        0x4038: 15,
+        0x4024: 2 << 4,
+        0x40C0: 1 << 4,
+    }
     stored = written(values, {DPU: fields}, 512).reshape(16, 32)
     assert np.array_equal(stored, values.view(np.uint8).reshape(32, 16).T)
 
@@ -57,7 +70,8 @@ def test_atoms_change_places() -> None:
     """Activations become weights: surfaces of positions become positions of surfaces."""
     values = numbered(2, 8, 16)
     fields = {
-        0x400C: 1 << 30 | 0x1E5, 0x4050: 0x7FE, 0x4058: 1 << 27 | 15, 0x405C: 1 << 16 | 1, 0x4038: 14, 0x4024: 2 << 4, 0x40C0: 16 << 4,
+        0x400C: 1 << 30 | 0x1E5, 0x4050: 0x7FE, 0x4058: 1 << 27 | 15, 0x405C: 1 << 16 | 1, 0x4038: 14, 0x4024: 2 << 4,
+        0x40C0: 16 << 4,
     }  # fmt: skip
     stored = written(values, {DPU: fields}, values.nbytes).view("<i2").reshape(2, 8, 2, 8)
     assert np.array_equal(stored, values.reshape(2, 8, 2, 8).transpose(2, 1, 0, 3))
@@ -94,6 +108,12 @@ def test_unpooling_repeats_positions() -> None:
 
 
 def test_blocks_that_do_not_come_out_are_refused() -> None:
-    fields = {0x4050: 1 << 27 | 0x7FE, 0x4058: 1 << 27 | 5 << 16 | 23, 0x405C: 1, 0x4024: 2 << 4, 0x40C0: 16 << 4}
+    fields = {
+        0x4050: 1 << 27 | 0x7FE,
+        0x4058: 1 << 27 | 5 << 16 | 23,
+        0x405C: 1,
+        0x4024: 2 << 4,
+        0x40C0: 16 << 4,
+    }
     with pytest.raises(MachineRefused, match="do not make such blocks"):
         written(numbered(4, 4, 24), {DPU: fields}, 4096)
