@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.node_runners import NodeRunner, nodes_on_cpu
 from rknnlite_graph.graph import Graph
-from rknnlite_graph.node_runners import NodeRunner, nodes_on_cpu
 
 from rknnlite.spi import CustomOp
 

@@ -24,13 +24,13 @@ from .program import COMMAND_KINDS, NpuNode, NpuProgram, read_program
 from .program_chain import NEXT_PROGRAM, check_chain
 from .relocations import Relocation, strangers
 from .task import Task
+from .unwritten_tensors import WRITES, unwritten_tensors
 
 __all__ = ["Submission", "plan", "plan_program"]
 
 _RECORDED = "RKNPU v2"
 _RECORDED_CONTAINER = 6
 _WRITTEN_TO, _REGISTER = "RKNPU f2", 0x1064  # heard from people with RK3576
-_WRITES = (0x4020, 0x4018, 0x4010, 0x6070)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +148,8 @@ def _doubts(program: NpuProgram) -> Iterator[str]:
             f"{len(others)} addresses differ between command words and the file's list, which counts: the first is word {word}, "
             f"{CommandWord.of(program.words[word])} instead of {right:#x}"
         )
+    for name in unwritten_tensors(program):
+        yield f"nothing writes {name}, which command words read: the runtime arranges it itself"
     own = [r for r in program.relocations if program.tensors[r.tensor].kind == TensorKind.REGISTER_COMMANDS]
     if own:
         yield f"the NPU changes its own command words, at {len(own)} places: words are as they are before a run"
@@ -155,7 +157,7 @@ def _doubts(program: NpuProgram) -> Iterator[str]:
     if beyond:
         tensor, offset, word = beyond[0]
         known = program.tensors[tensor]
-        verb = "writes" if int(program.words[word]) & 0xFFFF in _WRITES else "reads"
+        verb = "writes" if int(program.words[word]) & 0xFFFF in WRITES else "reads"
         more = f", and {len(beyond) - 1} more of the kind" if len(beyond) > 1 else ""
         yield f"command word {word} {verb} {known.name} from byte {offset} on, which has {known.size} bytes{more}"
 

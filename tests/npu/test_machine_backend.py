@@ -402,3 +402,17 @@ def test_addresses_fit_and_are_used_again() -> None:
 def test_a_backend_says_what_it_is() -> None:
     probe = MachineBackend().probe()
     assert probe.available and "only when it is named" in probe.reason
+
+
+def test_frames_are_flat_in_memory_and_descriptors() -> None:
+    with opened("conv_relu.rk3588.i8") as context:
+        image = np.zeros(context.inputs[0].dims, np.uint8)
+        other = image.astype(np.float32)
+        context.infer(image)
+        gc.collect()
+        before = len(gc.get_objects()), len(list(Path("/proc/self/fd").iterdir()))
+        for number in range(60):
+            context.infer(other if number % 2 else image)
+        gc.collect()
+        after = len(gc.get_objects()), len(list(Path("/proc/self/fd").iterdir()))
+        assert after[0] - before[0] < 50 and after[1] == before[1]

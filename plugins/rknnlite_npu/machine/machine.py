@@ -7,7 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..command_words import CNA, CORE, DPU, DPU_RDMA, PC, PPU, PPU_RDMA, UNITS, CommandWord, Words
+from ..command_words import (
+    CNA,
+    CORE,
+    DPU,
+    DPU_RDMA,
+    PC,
+    PPU,
+    PPU_RDMA,
+    UNITS,
+    Words,
+    numbers_of,
+    units_of,
+    values_of,
+)
 from ..task import Task
 from .cna import fetch
 from .core import accumulate
@@ -91,8 +104,8 @@ class Machine:
     def _started(self, task: Task, words: Words, number: int) -> Mapping[int, UnitRegisters]:
         """Write the words into the groups that are not in use, and give the registers of the units that start."""
         uploads = []
-        for word in words.tolist():
-            unit, register, value = CommandWord.of(word)
+        parts = (units_of(words), numbers_of(words), values_of(words))
+        for unit, register, value in zip(*(part.tolist() for part in parts)):
             if unit == DPU and register in _TABLES:
                 uploads.append((register, value))
             elif unit in self._registers:

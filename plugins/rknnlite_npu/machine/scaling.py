@@ -79,11 +79,10 @@ def scaled(
     if not r[fields.multiplier_off]:
         factor = _factor(r, fields, numbers, precision)
         x = np.where(x < 0, x * factor, x) if r[fields.prelu] else x * factor
-    negative = x < 0
     if fields.adds_behind and not r[fields.alu_off]:
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
-        x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x, negative)
+        x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x)
     if not r[fields.relu_off]:
         x = np.maximum(x, 0)
         if r[fields.limited]:
@@ -114,13 +113,17 @@ def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precis
     return np.array([bits - (bits >> 15 << 16)], np.float64)
 
 
-def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values, negative: n.Values) -> n.Values:
+def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values) -> n.Values:
     """Products divided by 2^shift, those below zero by a shift of their own, limited to int32."""
     up, down = r[fields.shift], r[fields.shift_negative]
-    shifted = n.shifted(product, up)
     if down not in (0, up):
-        shifted = np.where(negative, n.shifted(product, down), shifted)
-    return n.saturated(shifted, n.INT32)
+        shifted = np.where(product < 0, n.shifted(product, down), n.shifted(product, up))
+    else:
+        shifted = product  # nobody else has it
+        if up:
+            shifted *= 2.0**-up
+            np.rint(shifted, out=shifted)
+    return np.clip(shifted, *n.limits(n.INT32), out=shifted)
 
 
 def scalar(r: UnitRegisters, field: Field, x: n.Values) -> n.Values:
