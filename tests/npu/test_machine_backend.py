@@ -358,6 +358,8 @@ def test_what_it_cannot_run_is_said_when_it_is_opened() -> None:
     old = Path(__file__).parents[2] / "examples" / "rknn1" / "digits.rknn"
     with pytest.raises(errors.ModelUnsupported, match="never recorded"):
         rknnlite.open(old, backend="npu-machine")
+    with pytest.raises(errors.ModelUnsupported, match="weights were removed"):
+        opened("removed.rk3588.i8")
     with pytest.raises(errors.TargetPlatformUnmatch):
         opened(IMAGE, soc="rk3576")
     with pytest.raises(errors.ParamInvalid):
