@@ -35,7 +35,9 @@ class MachineTransport(Transport):
         self._reset()
         self._sizes: dict[int, int] = {}  # by address
         self._turn = threading.Lock()  # duplicates of a context may run in threads of their own
-        self._placing = threading.RLock()  # a buffer that nobody holds any more is forgotten wherever Python finds out
+        self._placing = (
+            threading.RLock()
+        )  # a buffer that nobody holds any more is forgotten wherever Python finds out
 
     def _reset(self) -> None:
         self._machines = [Machine(self._family) for _ in range(self._cores)]
