@@ -118,11 +118,11 @@ class OpenedModel:
     def _read(self, number: int) -> ShapeVariant:
         model, soc, batch = self.model, self.soc, self.model.batch
         program = read_program(model, number)
+        graph = read_graph(model, number, self.options.extra.get("attributes") or NO_ATTRIBUTES)
         for name in unwritten_tensors(program):
             raise ModelUnsupported(
                 f"nothing writes {name}, which the NPU reads: the runtime arranges it itself, and how was never recorded"
             )
-        graph = read_graph(model, number, self.options.extra.get("attributes") or NO_ATTRIBUTES)
         ins, outs = model.io(number)
         tensors = [(program.tensors[i], graph.tensors[i]) for i in (*program.inputs, *program.outputs)]
         forms = [TensorBytes.of(npu, known.shape, known.dtype) for npu, known in tensors]

@@ -311,7 +311,7 @@ def test_a_refusal_names_the_register_and_the_context_goes_on(
     first = context._variant.program.tasks[1].first  # type: ignore[attr-defined]
     kept = int(words[first])
     words[first] = 0x0201_0000_0001_0FFC
-    with pytest.raises(errors.ModelUnsupported, match=r"CNA 0x0ffc"):
+    with pytest.raises(errors.ModelUnsupported, match=r"task 0 of node 1: CNA 0x0ffc"):
         context.infer(image)
     with pytest.raises(errors.ContextInvalid):
         context.get_outputs()
@@ -358,6 +358,8 @@ def test_what_it_cannot_run_is_said_when_it_is_opened() -> None:
     old = Path(__file__).parents[2] / "examples" / "rknn1" / "digits.rknn"
     with pytest.raises(errors.ModelUnsupported, match="never recorded"):
         rknnlite.open(old, backend="npu-machine")
+    with pytest.raises(errors.ModelUnsupported, match="weights were removed"):
+        opened("removed.rk3588.i8")
     with pytest.raises(errors.TargetPlatformUnmatch):
         opened(IMAGE, soc="rk3576")
     with pytest.raises(errors.ParamInvalid):
