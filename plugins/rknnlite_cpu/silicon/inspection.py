@@ -30,7 +30,9 @@ class SiliconInspector(Inspector):
             return None
         try:
             graph = read_graph(file.model, file.model.default_shape)
-            if not any(node.stage is not None and node.stage.registers is not None for node in graph.nodes):
+            if not any(
+                node.stage is not None and node.stage.read_registers is not None for node in graph.nodes
+            ):
                 return None
             data: dict[str, Any] = {"silicon": {"measured_on": graph.measured_on}}
             rest: list[Part] = []
