@@ -39,7 +39,7 @@ class SiliconInspector(Inspector):
             if check:
                 told, text = _checked(silicon_graph(graph))
                 data["silicon"].update(told)
-                rest.append(f"\n{text}")
+                rest.append(f"\n{text}\n")
         except RknnError:  # which others tell
             return None
         return Description(data, [Line(f"{'on a chip:':15}{evidence(graph.measured_on)}", hang=15)], [], rest)
