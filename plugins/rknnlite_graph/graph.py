@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType, QuantParams
 
-from .output_registers import OutputRegisters
+if TYPE_CHECKING:
+    from .output_registers import OutputRegisters
 
 __all__ = [
     "MARKERS",
@@ -129,8 +130,8 @@ class Stage:
     is one that the file does not tell), ``slope`` the factor of the negative part.
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
     stored (int16). ``precise``: the multipliers apply in double. ``by_table``: an activation is read from ``lut``, not
-    computed. ``parameters`` of a function that has no table to read them off. ``registers`` has the integers behind all this, of
-    the first task that computes, ``tasks`` reads those of all;
+    computed. ``parameters`` of a function that has no table to read them off. ``read_registers`` reads the
+    integers behind all this, of the first task that computes, ``read_tasks`` those of all; ``registers`` are the ones that count.
     ``in_registers``: the stage is to be computed with those; ``why_not``: it should be, and this is why it is not.
     """
 
@@ -150,7 +151,8 @@ class Stage:
     precise: bool = False
     parameters: tuple[float, ...] = ()
     registers: Optional[OutputRegisters] = None
-    tasks: Optional[Callable[[], tuple[OutputRegisters, ...]]] = None
+    read_registers: Optional[Callable[[], OutputRegisters]] = None
+    read_tasks: Optional[Callable[[], tuple[OutputRegisters, ...]]] = None
     in_registers: bool = False
     why_not: str = ""
 

@@ -92,7 +92,7 @@ def _change(view: NodeView, source: Tensor, target: Tensor) -> Optional[Change]:
     if source.quant == target.quant:
         return lambda values: values
     stage = view.node.stage
-    tasks = stage.tasks() if stage is not None and stage.tasks is not None else ()
+    tasks = stage.read_tasks() if stage is not None and stage.read_tasks is not None else ()
     nearest = min(tasks, key=partial(_off, source=source, target=target), default=None)
     if nearest is None or _off(nearest, source, target) > _SURE:
         return None

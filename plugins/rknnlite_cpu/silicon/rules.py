@@ -39,7 +39,7 @@ def silicon_graph(graph: Graph) -> Graph:
         ModelUnsupported: a file without registers.
     """
     of_npu = [node for node in graph.nodes if node.on_npu and node.op not in _MARKERS]
-    if not any(node.stage is not None and node.stage.registers is not None for node in of_npu):
+    if not any(node.stage is not None and node.stage.read_registers is not None for node in of_npu):
         raise ModelUnsupported(
             "fidelity='silicon' computes in the registers of an NPU, and this file has none for it; open it with "
             "fidelity='simulator'"
@@ -50,6 +50,8 @@ def silicon_graph(graph: Graph) -> Graph:
 def _marked(graph: Graph, node: Node) -> Node:
     if node.stage is None:
         return node
+    if node.on_npu and node.stage.read_registers is not None:
+        node = replace(node, stage=replace(node.stage, registers=node.stage.read_registers()))
     view = NodeView(graph, node)
     why = _against(view)
     if why is None and node.conv is None:
@@ -64,7 +66,7 @@ def _tried(view: NodeView) -> tuple[Optional[OutputRegisters], Optional[str]]:
     node = view.node
     assert node.stage is not None and node.stage.registers is not None
     first, nearest = node.stage.registers, 0
-    for registers in dict.fromkeys((first, *(node.stage.tasks() if node.stage.tasks else ()))):
+    for registers in dict.fromkeys((first, *(node.stage.read_tasks() if node.stage.read_tasks else ()))):
         tried = NodeView(view.graph, replace(node, stage=replace(node.stage, registers=registers)))
         kernel = chip_kernel(tried)
         if kernel is None:

@@ -22,8 +22,8 @@ PARTLY = {
     "softmaxes", "unet_like", "vit_like",
 }  # fmt: skip
 """Parts of them are float, or follow the simulator's rule."""
-OTHERS = {"dynamic_three", "removed"}
-"""The machine takes files of one shape, with their weights."""
+OTHERS = {"removed"}
+"""Its weights are in another file."""
 EVERY = {path.name.split(".")[0] for path in DATA.glob("*.rk3588.i8.rknn")} - OTHERS
 
 

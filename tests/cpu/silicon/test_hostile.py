@@ -40,7 +40,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 def test_any_damage(name: str) -> None:
     whole = genuine(name).read_bytes()
 
-    @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
     @given(damage.mixed(whole))
     def check(data: bytes) -> None:
         computed(data)
@@ -48,12 +48,13 @@ def test_any_damage(name: str) -> None:
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VICTIMS)
 def test_damaged_commands(name: str) -> None:
     """Every integer of a stage may be anything."""
     whole = genuine(name).read_bytes()
 
-    @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
     @given(damage.mixed(whole, ["commanded"]))
     def check(data: bytes) -> None:
         computed(data)

@@ -184,7 +184,7 @@ def test_of_tasks_with_like_steps_the_nearest_is_taken() -> None:
         OutputRegisters(out_multiplier=multiplier, out_shift=15) for multiplier in (20010, 20000, 19990)
     )
     results = [int8("p", (1, 64), 0, 32768 / 20000), int8("q", (1, 64), 0, 32768 / 19990)]
-    stage = in_registers(tasks[0], tasks=lambda: tasks)
+    stage = in_registers(tasks[0], read_tasks=lambda: tasks)
     plan = one_node(
         "Split", [int8("x", (1, 128), 0), constant(np.array([64, 64]))], results, {"axis": 1}, stage=stage
     )
