@@ -329,15 +329,8 @@ def test_a_signal_handler_is_refused_or_right(context: LlmContext, package: Make
         wanted, others = tokens_of(mine), tokens_of(its)
 
         def ask() -> None:
-<<<<<<< HEAD
             # a list of its own: what is interrupted may be reading this one
             before, mine.calls = mine.calls, []
-=======
-            before, mine.calls = (
-                mine.calls,
-                [],
-            )  # a list of its own: what is interrupted may be reading this one
->>>>>>> v-machine
             with suppress(ContextInvalid):  # none in the middle of a run
                 run(busy, [4, 5])
             mine.calls = before
