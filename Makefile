@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs docs-check man deb deb-arm64 pip-test librknnrt-prebuilt installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize sanitize-client arm64 arm64-engines clean FORCE
+.PHONY: help packages docs docs-check man deb deb-arm64 pip-test prebuilt installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize sanitize-client arm64 arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -46,7 +46,7 @@ help:
 	@echo "make man           man pages and completion for bash, zsh and fish, build/man and build/completion"
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
 	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu; ARCH=armhf: 32 bit"
-	@echo "make librknnrt-prebuilt  librknnrt.so for wheels, for x86-64 and aarch64 with glibc 2.17 (ziglang from PyPI, else gcc)"
+	@echo "make prebuilt       compiled libraries for wheels (librknnrt.so, the native engine): x86-64, aarch64, glibc 2.17 (ziglang from PyPI, else gcc)"
 	@echo "make pip-test      wheel and sdist, tried in fresh environments with the oldest and the newest dependencies"
 	@echo "make installed-size what a PC gets by pip, with and without an engine, in MB; fails over the limits"
 	@echo "make bare-test     demo, examples, fast tests without compilers and optional packages: skips are allowed, failures are not"
@@ -149,9 +149,10 @@ deb-arm64:
 pip-test:
 	tools/pip_test.sh
 
-librknnrt-prebuilt: $(VENV)/.made
+prebuilt: $(VENV)/.made
 	$(PIP) "ziglang>=0.11" || echo "make: goes on with the compilers that are here"
 	"$(PY)" tools/librknnrt.py
+	"$(PY)" tools/native_engine.py
 
 installed-size:
 	"$(PYTHON)" tools/installed_size.py

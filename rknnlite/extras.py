@@ -116,7 +116,7 @@ class OwnPlugin(NamedTuple):
     """A plugin of ours, which Debian packages alone: where it is not installed, a message says who brings what is wanted.
 
     Attributes:
-        name: of its entry point, and of its module behind ``rknnlite_``; a backend has its plugin's.
+        name: of its entry point, and of its module behind ``rknnlite_``; a backend has its plugin's, or that, a dash and a word.
         kind: ``library``, ``backend``, ``op host`` or ``other``.
         commands: the words that it adds to ``rknnlite``, and the module of the plugin whose ``COMMAND`` each is.
         names: what it adds to ``import rknnlite``.
@@ -172,7 +172,7 @@ OWN_PLUGINS = {
         OwnPlugin("opencl", "op host"),
         OwnPlugin("riscv", "op host"),
         OwnPlugin("librknnrt", "other", {"exec": "exec_command", "librknnrt": "command"}),
-        OwnPlugin("npu", "other", {"npu-plan": "plan_command"}, offers=("backends",)),
+        OwnPlugin("npu", "other", {"npu-plan": "plan_command"}, offers=("backends", "inspectors")),
         OwnPlugin("onnx", "other", {"export-onnx": "export", "port": "port_command"}, offers=("lowerings",)),
         OwnPlugin("ray", "other", {"fleet": "command"}),
         OwnPlugin("server", "other", {"serve": "command"}, package="rknnlite-server"),

@@ -266,11 +266,11 @@ def backends() -> dict[str, Backend]:
 def backend(name: str) -> Backend:
     """The backend of that name; raises BackendUnavailable saying which there are and what went wrong.
 
-    One of ours is found without importing the others of ours.
+    One of ours is found without importing the others of ours: by the word before a dash.
     """
-    asked = manager().backends
-    if name in manager().own and name not in asked:
-        alone = _by_name("rknnlite_register_backends", name)
+    asked, plugin = manager().backends, name.partition("-")[0]
+    if plugin in manager().own and name not in asked:
+        alone = _by_name("rknnlite_register_backends", plugin)
         asked.update({name: alone[name]} if name in alone else {})
     found = asked.get(name) or backends().get(name)
     if found is None:

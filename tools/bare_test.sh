@@ -46,4 +46,5 @@ for example in examples/*/test.py; do
     fi
 done
 
-"$bare/venv/bin/python" -m pytest -q -n auto -m "not slow" -r f "$@"
+"$bare/venv/bin/python" -m pytest -q -n auto -m "not slow" -r f "$@" 2>&1 | tee "$bare/log" ||
+    tools/passes_alone.sh "$bare/log" "$bare/venv/bin/python"

@@ -30,12 +30,28 @@ FLOOR = (2, 17)
 
 
 def recipe() -> ModuleType:
-    """What the library is made of; read by itself, for the package needs numpy."""
-    spec = importlib.util.spec_from_file_location("recipe", PACKAGE / "recipe.py")
+    """What the library is made of."""
+    return read_alone(PACKAGE / "recipe.py")
+
+
+def read_alone(file: Path) -> ModuleType:
+    """A module without its package, which needs numpy."""
+    spec = importlib.util.spec_from_file_location(f"{file.parent.name}_{file.stem}", file)
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def tell(library: Path, shown: Path, compiler: str) -> None:
+    """Size and glibc of a library that was made; exits with an error where ziglang made what is too new."""
+    needed = tuple(recipe().glibc_needed(library))
+    print(
+        f"{shown}: {library.stat().st_size} bytes, for glibc {'.'.join(map(str, needed))} and newer, by {compiler}"
+    )
+    if compiler == "ziglang" and needed > FLOOR:
+        library.unlink()
+        sys.exit(f"{shown} needs a newer glibc than {'.'.join(map(str, FLOOR))}; do without that function")
 
 
 def compile_library(compiler: list[str], out: Path) -> tuple[int, int]:
@@ -71,16 +87,9 @@ def for_wheels() -> None:
         if not words:
             print(f"{shown}: left out, there is neither ziglang nor {name}")
             continue
-        needed = compile_library([*words, "-s", "-Wl,-z,now"], out)
+        compile_library([*words, "-s", "-Wl,-z,now"], out)
         out.with_name(recipe().MADE_OF).write_text(f"{recipe().digest()}\n", "utf-8")
-        print(
-            f"{shown}: {out.stat().st_size} bytes, for glibc {'.'.join(map(str, needed))} and newer, by {name}"
-        )
-        if name == "ziglang" and needed > FLOOR:
-            out.unlink()
-            sys.exit(
-                f"{shown} needs a newer glibc than {'.'.join(map(str, FLOOR))}; do without that function"
-            )
+        tell(out, shown, name)
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
 # One environment has the oldest dependencies that pyproject.toml allows, on the oldest Python here (3.9 where there is
 # one), the other the newest of all. In both a small suite runs from the installed wheel, and the vendor's wheel is
 # played by a stand-in that overwrites our files. What an installation takes on the disk is measured. Wheel and sdist
-# end up in FOLDER (build/pip). The wheel holds librknnrt.so for two machines, compiled by ziglang where that can be had;
+# end up in FOLDER (build/pip). The wheel holds librknnrt.so and the native engine for two machines, compiled by ziglang where that can be had;
 # the sdist is source alone.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -38,6 +38,7 @@ build() {
     done | tar -c --null -T -) | tar -x -C "$folder/tree"
     "$folder/builder/bin/python" -m pip install --quiet "ziglang>=0.11" || say "goes on without ziglang"
     "$folder/builder/bin/python" "$folder/tree/tools/librknnrt.py"
+    "$folder/builder/bin/python" "$folder/tree/tools/native_engine.py"
     {
         "$folder/builder/bin/python" -m build --sdist --outdir "$folder" "$folder/tree"
         "$folder/builder/bin/python" -m build --wheel --outdir "$folder" "$folder/tree"

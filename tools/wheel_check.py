@@ -2,8 +2,8 @@
 """Look into wheel and sdist:   tools/wheel_check.py WHEEL SDIST WHEEL_OF_SDIST
 
 The wheel is small, for any machine, and holds packages and nothing else; the sdist holds what a build and the tests need.
-A wheel made of the sdist lacks nothing but the libraries that were compiled for the wheel: programs in other languages have
-them for two machines, chosen where they are used, so that the wheel stays one for all.
+A wheel made of the sdist lacks nothing but the libraries that were compiled for the wheel: programs in other languages and the
+native engine have them for two machines, chosen where they are used, so that the wheel stays one for all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from pathlib import Path
 LIMIT = 20 << 20
 COMPILED = re.compile(
     r"rknnlite_librknnrt/lib/(x86_64|aarch64)-linux-gnu/(librknnrt\.so|librknn3_api\.so|made-of)"
+    r"|rknnlite_cpu/engines/native/lib/(x86_64-linux-gnu/(vnni512|vnni|avx2)\.so|aarch64-linux-gnu/(dotprod|plain)\.so"
+    r"|(x86_64|aarch64)-linux-gnu/made-of)"
 )
+ALL_COMPILED = 13
 FLOOR = (2, 17)
 TOPS = {"rknnlite", "rknn3lite"}
 SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js", ".proto", ".desc"}
@@ -71,9 +74,9 @@ def check_compiled(path: Path, of_sdist: Path) -> None:
                 "" if needed <= FLOOR else "; older systems compile their own (ziglang makes one for 2.17)"
             )
             print(f"{name}: for glibc {needed[0]}.{needed[1]} and newer{newer}")
-    if len(compiled) < 6:
+    if len(compiled) < ALL_COMPILED:
         print(
-            f"{path.name}: of six files of compiled libraries it has {len(compiled)}; others compile their own"
+            f"{path.name}: of {ALL_COMPILED} files of compiled libraries it has {len(compiled)}; others compile their own"
         )
 
 
@@ -83,7 +86,8 @@ def check_sdist(path: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for needed in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "tests/conftest.py",
                    "examples/resnet18/test.py", "examples/resnet18/resnet18_for_RK3588.rknn", "tools/core_only.py",
-                   "plugins/rknnlite_cplugin/runtime_symbols.c", "tools/librknnrt.py"):  # fmt: skip
+                   "plugins/rknnlite_cplugin/runtime_symbols.c", "tools/librknnrt.py",
+                   "tools/native_engine.py"):  # fmt: skip
         assert needed in names, f"{path.name} lacks {needed}"
     compiled = [name for name in names if name.endswith((".so", "/made-of"))]
     assert not compiled, f"{path.name} holds {compiled}, which nobody can read"

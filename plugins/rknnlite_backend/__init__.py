@@ -4,6 +4,6 @@
   begun), ``perf`` (figures).
 * Zero-copy: ``zero_copy`` (the rules), ``zero_copy_context`` with ``bindings``, ``host_memory`` (memfds) and
   ``cache_coherence`` for contexts that compute in this process.
-* Products: ``matmul``, ``matrices``.
+* Products: ``matmul``, ``matrices``. ``node_runners``: whoever computes single nodes for another backend.
 * The vendor's libraries: ``library``, ``versions``, ``rknn_calls``, and their structures in ``abi``.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from rknnlite_graph.node_runners import NodeRunner, RunsNodes
+from rknnlite_backend.node_runners import NodeRunner, RunsNodes
 
 from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch

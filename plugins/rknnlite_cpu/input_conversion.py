@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from rknnlite_graph.graph import Tensor
-from rknnlite_graph.pixel_factors import MOST_CHANNELS, channel_factors
 
 from rknnlite.errors import InputInvalid, ModelInvalid
 from rknnlite.formats import IoTensor
@@ -147,6 +146,8 @@ class InputConversion:
 
 def on_npu(io: IoTensor, tensor: Tensor) -> bool:
     """Whether the runtime has the NPU convert uint8 pixels for an input, given them in the order of its channels."""
+    from rknnlite_graph.pixel_factors import MOST_CHANNELS  # few ask for a board's conversion
+
     return (
         len(io.shape) == 4
         and 1 <= io.shape[1] <= MOST_CHANNELS
@@ -157,6 +158,8 @@ def on_npu(io: IoTensor, tensor: Tensor) -> bool:
 
 def _npu_values(io: IoTensor, tensor: Tensor) -> Array:
     """[channels, 256]: centred values of all pixels. Raises ModelInvalid for factors that registers do not hold."""
+    from rknnlite_graph.pixel_factors import channel_factors
+
     assert tensor.quant is not None
     pixels = np.arange(256, dtype=np.float64)
     rows = [

@@ -7,11 +7,11 @@ from dataclasses import replace
 from math import prod
 
 from rknnlite_backend.perf import CoreMemory, MemorySize, PerfRow, PerfTable
-from rknnlite_graph.graph import Graph, Node, Tensor, TensorRole
+from rknnlite_graph.graph import MARKERS, Graph, Node, Tensor, TensorRole
 
 from rknnlite.socs import Soc
 
-from .plan import MARKERS, ExecutionPlan
+from .plan import ExecutionPlan
 
 __all__ = ["memory_size", "perf_table"]
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Optional, Protocol
 
 import numpy as np
-from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.graph import MARKERS, Graph, Node
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.shape_rules import check_shapes
 
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from .custom_ops import CustomNode
     from .engines.accelerator import Accelerator, Island
 
-__all__ = ["MARKERS", "ExecutionPlan", "LateKernel", "Step", "Tiers", "Watch"]
+__all__ = ["ExecutionPlan", "LateKernel", "Step", "Tiers", "Watch"]
 
-MARKERS = ("InputOperator", "OutputOperator")
 """Node types that only mark where a graph begins and ends."""
 
 
@@ -197,7 +196,9 @@ class ExecutionPlan:
                 return LateKernel(prepare, self._check)
             if self._accelerator is None and self._tiers is None:
                 return prepare()
-            return LateKernel(prepare, self._check, prepare())
+            kernel = prepare()
+            # For a proof kernels are made again, one by one: all of them take most of the memory that it needs.
+            return LateKernel(prepare, self._check, kernel if self._accelerator is None else None)
         if node.op in ops:
             raise ModelUnsupported(
                 f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "

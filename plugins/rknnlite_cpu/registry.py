@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from rknnlite_graph.graph import Accumulator, TensorRole
@@ -23,6 +23,7 @@ __all__ = [
     "op",
     "real_kernel",
     "real_op",
+    "stored_operand",
 ]
 
 Builder = Callable[[NodeView], Kernel]
@@ -82,15 +83,18 @@ def check_operands(view: NodeView, least: int, rank: int = 0) -> None:
         raise view.fail(f"axis {axis} of tensors of rank {limit}")
 
 
-def real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
+def real_kernel(view: NodeView, function: Callable[..., Any], wide: Optional[bool] = None) -> Kernel:
     """The kernel of a function on real values; see ``real_op``.
 
     Where results of 8 bits hang on the last bit of a float, reals are double: what processors and libraries differ in moves none.
+    ``wide`` says otherwise, for functions that are the same everywhere.
     """
-    fixed: list[Any] = [_stored(view, i) if view.is_const(i) else None for i in range(len(view.inputs))]
+    fixed: list[Any] = [
+        stored_operand(view, i) if view.is_const(i) else None for i in range(len(view.inputs))
+    ]
     live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
     outputs, where = view.outputs, f"node {view.node.label()}"
-    wide = view.floats_behind_bytes
+    wide = view.floats_behind_bytes if wide is None else wide
     if wide:
         fixed = [_widened(each) for each in fixed]
 
@@ -118,7 +122,7 @@ def centred_kernel(view: NodeView, function: Callable[..., Any], count: int = 1)
     fixed: list[Any] = [None] * len(view.inputs)
     for i in range(len(view.inputs)):
         if view.is_const(i):
-            fixed[i] = _centred(view, i) if i < count else _stored(view, i)
+            fixed[i] = _centred(view, i) if i < count else stored_operand(view, i)
     live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
     outputs, where = view.outputs, f"node {view.node.label()}"
 
@@ -138,7 +142,7 @@ def _centred(view: NodeView, position: int) -> Array:
     return tensor.value().astype(np.float32) - np.float32(tensor.quant.zero_point)
 
 
-def _stored(view: NodeView, position: int) -> Array:
+def stored_operand(view: NodeView, position: int) -> Array:
     """A constant operand; float16 layers on the NPU round those that the file holds in float32.
 
     Batch normalisation does not: its offsets stay as they are (measured).

@@ -209,7 +209,7 @@ def _engines(
     if opened.engine_name == "numpy" or opened.fidelity is Fidelity.SILICON:
         return None, None
     from .engines import choice
-    from .engines.accelerator import Subject
+    from .engines.fastest import NUMPY, Subject, kept_choice, same_on_all
 
     taken = frozenset(ops).intersection(node.op for node in graph.nodes)
     attributes = sorted(opened.attributes.items(), key=str)
@@ -217,7 +217,7 @@ def _engines(
     subject = Subject(graph, opened.label, taken, key, opened.file.check, opened.engine_precise)
     names = choice.candidates() if opened.engine_name is None and opened.engine_precise else []
     if names:
-        from .engines.tiers import NUMPY, Tiers, kept_choice, same_on_all
+        from .engines.tiers import Tiers
 
         if same_on_all(graph):
             kept = kept_choice(subject, names)

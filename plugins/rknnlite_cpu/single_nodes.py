@@ -1,4 +1,4 @@
-"""Single nodes for another backend: see ``rknnlite_graph.node_runners``."""
+"""Single nodes for another backend: see ``rknnlite_backend.node_runners``."""
 
 from __future__ import annotations
 

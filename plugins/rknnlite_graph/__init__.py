@@ -7,7 +7,7 @@
 * What is made of it: ``float_graph`` (a quantised graph in real numbers), ``activation_tables``, ``resize_coordinates``,
   ``pixel_factors`` (uint8 pictures as the NPU converts them);
   ``unary_functions`` and ``byte_tables`` (functions of one operand, in floats and as tables), ``norms``;
-  ``lowering`` is the contract of other forms of graphs, ``node_runners`` of whoever computes single nodes.
+  ``lowering`` is the contract of other forms of graphs.
 * What is said of it: ``inspection``, ``known_hardware_issues``, ``coarse_multipliers``.
 """
 

@@ -31,7 +31,7 @@ from rknnlite.spi.finding import Finding, Level
 
 from .float_graph import weight_steps
 from .graph import ConvParams, Graph, Node, StoredRows, coarse
-from .read import read_graph
+from .read import told_graph
 
 __all__ = [
     "REMEDY",
@@ -105,7 +105,7 @@ def coarse_layers(graph: Graph) -> list[CoarseLayer]:
 def coarse_of(model: Model) -> list[CoarseLayer]:
     """Those of a model's default shape; none for a graph that cannot be read, which is told elsewhere."""
     try:
-        return coarse_layers(read_graph(model, model.default_shape))
+        return coarse_layers(told_graph(model))
     except ModelInvalid:
         return []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType, QuantParams
 
-from .output_registers import OutputRegisters
+if TYPE_CHECKING:
+    from .output_registers import OutputRegisters
 
 __all__ = [
+    "MARKERS",
     "RECURRENT_GATES",
     "Accumulator",
     "Activation",
@@ -40,6 +42,9 @@ __all__ = [
 
 _COARSEST = 25, 1 << 14
 """Between them a multiplier as the file keeps it holds its scale to 2 %: see ``coarse_multipliers``."""
+
+MARKERS = ("InputOperator", "OutputOperator")
+"""Nodes that say where a graph begins and ends; nothing computes them."""
 
 RECURRENT_GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
 """Types of recurrent nodes and their number of gates."""
@@ -125,8 +130,8 @@ class Stage:
     is one that the file does not tell), ``slope`` the factor of the negative part.
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
     stored (int16). ``precise``: the multipliers apply in double. ``by_table``: an activation is read from ``lut``, not
-    computed. ``parameters`` of a function that has no table to read them off. ``registers`` has the integers behind all this, of
-    the first task that computes, ``tasks`` reads those of all;
+    computed. ``parameters`` of a function that has no table to read them off. ``read_registers`` reads the
+    integers behind all this, of the first task that computes, ``read_tasks`` those of all; ``registers`` are the ones that count.
     ``in_registers``: the stage is to be computed with those; ``why_not``: it should be, and this is why it is not.
     """
 
@@ -146,7 +151,8 @@ class Stage:
     precise: bool = False
     parameters: tuple[float, ...] = ()
     registers: Optional[OutputRegisters] = None
-    tasks: Optional[Callable[[], tuple[OutputRegisters, ...]]] = None
+    read_registers: Optional[Callable[[], OutputRegisters]] = None
+    read_tasks: Optional[Callable[[], tuple[OutputRegisters, ...]]] = None
     in_registers: bool = False
     why_not: str = ""
 
@@ -251,7 +257,8 @@ class RecurrentParams:
     """Decoded operands of an LSTM (gates i, o, f, c) or GRU (gates z, r, h), real values.
 
     ``w`` is [directions, gates, hidden, inputs], ``r`` [directions, gates, hidden, hidden], biases
-    [directions, gates, hidden]. ``stored``: of W and R, where their rows have multipliers.
+    [directions, gates, hidden]. ``stored``: of W and R, where their rows have multipliers. ``steps`` [directions, gates, hidden]
+    of W and R: what a whole number of a row stands for, where the file stores such.
     """
 
     gates: int
@@ -264,6 +271,7 @@ class RecurrentParams:
     reverse: bool = False
     linear_before_reset: bool = False
     stored: tuple[StoredRows, ...] = ()
+    steps: Optional[tuple[NDArray[np.float64], NDArray[np.float64]]] = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rknnlite.spi.inspection import Description, Inspector
 from .coarse_multipliers import REMEDY, coarse_data, coarse_of
 from .graph import Guess, TensorRole
 from .known_hardware_issues import silicon, suspicions
-from .read import read_graph
+from .read import read_graph, told_graph
 from .reading import unverified_facts
 
 __all__ = ["GraphInspector", "Operators"]
@@ -33,7 +33,7 @@ class Operators:
     def of(cls, model: Model) -> Operators:
         """Count the nodes of the graph; nothing is decoded."""
         try:
-            graph = read_graph(model, model.default_shape)
+            graph = told_graph(model)
         except ModelInvalid as error:
             return cls(problem=str(error))
         npu = Counter(node.op for node in graph.nodes if node.on_npu)

@@ -14,7 +14,7 @@ from rknnlite.spi.finding import Finding, Level
 from rknnlite.tensor import DType
 
 from .graph import Graph, Node, Tensor
-from .read import read_graph
+from .read import told_graph
 
 __all__ = ["PATTERNS", "Pattern", "Suspicion", "silicon", "suspicions"]
 
@@ -52,7 +52,7 @@ class Pattern:
 
 def suspicions(model: Model) -> list[Suspicion]:
     """The rows that fit the nodes of a model's default shape. Raises ModelInvalid."""
-    graph = read_graph(model, model.default_shape)
+    graph = told_graph(model)
     made_for = {name.lower() for name in (*model.platforms, model.platform)}
     found = []
     for row in PATTERNS:

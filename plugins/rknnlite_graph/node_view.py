@@ -116,6 +116,22 @@ class NodeView:
             self._constants[position] = stored
         return self._constants[position]
 
+    @cached_property
+    def symmetric_step(self) -> Optional[np.float32]:
+        """The step in which the second factor is requantised without zero point, as the NPU needs what it uses in place of weights.
+
+        The step is max(|min|, |max|) / 127 of the calibrated range (measured: makes products bit-identical), or what the
+        registers tell where the file has no ranges. None: it stays as it is, as where either factor is stored: there the weights
+        have their zero point.
+        """
+        tensor = self.tensor(1)
+        if self.is_const(0) or self.is_const(1) or tensor.quant is None or tensor.dtype.bits != 8:
+            return None
+        step = np.float32(self.attrs.get("b_step", 0))
+        if tensor.value_range is not None:
+            step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
+        return step if step > 0 else None
+
     def ints(self, position: int, name: str) -> Optional[list[int]]:
         """A list of integers from a constant operand, else from attribute ``name``; None when absent."""
         if self.has(position) and self.is_const(position):

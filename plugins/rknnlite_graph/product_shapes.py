@@ -61,7 +61,7 @@ def item_product(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
 
 def attended(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     """q, k, v [heads, d, 1, tokens] and a mask [.., tokens of k, 1, tokens of q] -> [heads, d of v, 1, tokens of q]."""
-    k, v = operands[1:3]
+    k, v = operands[1], operands[2]
     mask = operands[3] if len(operands) > 3 else None
     if (
         k is None
@@ -82,7 +82,7 @@ def attended(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
 
 def plain_recurrent(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     """x [T, B, I], w [D, H, I], r [D, H, H] -> [T, D, B, H]."""
-    w, r = operands[1:3]
+    w, r = operands[1], operands[2]
     if w is None or r is None or any(len(tensor.shape) != 3 for tensor in (x, w, r)):
         return False
     directions, hidden, inputs = w.shape

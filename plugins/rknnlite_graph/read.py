@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import weakref
+
 from rknnlite.errors import ModelUnsupported
 from rknnlite.formats.flat_model import FlatModel
 from rknnlite.formats.model import NO_ATTRIBUTES, Attributes, Model
 
 from .graph import Graph
 
-__all__ = ["read_graph"]
+__all__ = ["read_graph", "told_graph"]
+
+_told: dict[int, Graph] = {}
+
+
+def told_graph(model: Model) -> Graph:
+    """That of the default shape, read once for all who tell of a model; nobody may change it. Raises as ``read_graph`` does."""
+    found = _told.get(id(model))
+    if found is None:
+        found = _told[id(model)] = read_graph(model, model.default_shape)
+        weakref.finalize(model, _told.pop, id(model), None)
+    return found
 
 
 def read_graph(model: Model, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Optional
+from typing import Any, Optional
 
 from rknnlite.errors import ModelInvalid
 
@@ -19,6 +19,19 @@ from .product_shapes import attended, gemm, item_product, joint, plain_recurrent
 __all__ = ["check_shapes"]
 
 Operands = Sequence[Optional[Tensor]]
+
+
+class _Missing(Exception):
+    """A rule asks for an operand that is not there."""
+
+
+class _Given(list[Optional[Tensor]]):
+    """Operands as rules see them."""
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, int) and place >= len(self):
+            raise _Missing(place)
+        return super().__getitem__(place)
 
 
 def check_shapes(node: Node, operands: Operands, results: Sequence[Tensor]) -> None:
@@ -41,15 +54,17 @@ def check_shapes(node: Node, operands: Operands, results: Sequence[Tensor]) -> N
         raise ModelInvalid(f"node {node.label()} gives shape {list(x.shape)}, the file says {list(y.shape)}")
     rule = _convolved if node.conv is not None else _RULES.get(node.op) or _RULES_OF_SHAPES.get(shape)
     try:
-        fits = rule is None or rule(node, x, operands, y)
+        fits = rule is None or rule(node, x, _Given(operands), y)
         more = _RULES_OF_RESULTS.get(node.op)
         fits = fits and (more is None or more(node, x, results))
+    except _Missing as missing:
+        raise ModelInvalid(f"node {node.label()}: operand {missing} is missing") from None
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         fits = False
     if not fits:
-        shapes = [list(tensor.shape) for tensor in operands if tensor is not None]
+        told = ", ".join("none" if tensor is None else str(list(tensor.shape)) for tensor in operands)
         raise ModelInvalid(
-            f"node {node.label()}: operands of shape {shapes} do not give its result {list(y.shape)} ({y.name})"
+            f"node {node.label()}: operands of shape [{told}] do not give its result {list(y.shape)} ({y.name})"
         )
 
 
@@ -216,7 +231,7 @@ def _normalised_along(node: Node, x: Tensor, operands: Operands, y: Tensor) -> b
 
 def _scattered(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     """Elements or cells of a copy are replaced: as many updates as there are places."""
-    index, updates = operands[1:3]
+    index, updates = operands[1], operands[2]
     if index is None or updates is None or prod(x.shape) != prod(y.shape):
         return False
     if node.op == "ScatterND":
@@ -245,7 +260,7 @@ def _largest(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
 
 
 def _one_hot(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    depth, values = operands[1:3]
+    depth, values = operands[1], operands[2]
     axis = int(node.attrs.get("axis", -1)) % (len(x.shape) + 1)
     if depth is None or values is None or prod(values.shape) < 2 or len(y.shape) != len(x.shape) + 1:
         return False

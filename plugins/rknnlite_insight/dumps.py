@@ -87,6 +87,8 @@ class DumpedTensor:
 class Dump:
     """A dump on disk. ``info`` says what made it (model, backend, SoC, fidelity); arrays are read on demand.
 
+    Each name is one tensor: where another run gave two the same, the second ``x`` is called ``x#2``.
+
     Examples:
         >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn") as context:
         ...     outputs = context.infer(np.zeros((1, 224, 224, 3), np.uint8))
@@ -98,6 +100,9 @@ class Dump:
     folder: Path
     tensors: list[DumpedTensor]
     info: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tensors = _told_apart(self.tensors)
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Dump:
@@ -171,6 +176,20 @@ class Dump:
             raise ParamInvalid(f"{self.folder / file} cannot be read ({error}); dump the run again") from None
 
 
+def _told_apart(tensors: list[DumpedTensor]) -> list[DumpedTensor]:
+    """With other names for those that are not the first of their name and item."""
+    numbers: dict[tuple[str, int], int] = {}
+    named = []
+    for tensor in tensors:
+        name = tensor.name
+        while number := numbers.get((name, tensor.item), 0):
+            numbers[name, tensor.item] = number + 1
+            name = f"{name}#{number + 1}"
+        numbers[name, tensor.item] = 1
+        named.append(tensor if name == tensor.name else replace(tensor, name=name))
+    return named
+
+
 _BOARD_FILE = re.compile(r"(\d+)_([A-Za-z0-9]+)_(.+)_shape_(\d+(?:_\d+)*)_([A-Za-z]\w*)\.npy")
 """Number, operator, tensor, shape and element type in the name of a file of the vendor's runtime."""
 
@@ -181,7 +200,7 @@ def _plain(name: str) -> str:
 
 def _of_board(folder: Path) -> list[DumpedTensor]:
     """What the vendor's runtime dumped, in order; the real values where a tensor was written in several types."""
-    found: dict[str, tuple[int, DumpedTensor]] = {}
+    found: dict[tuple[str, str], tuple[int, DumpedTensor]] = {}
     try:
         names = sorted(path.name for path in folder.iterdir())
     except OSError:
@@ -192,8 +211,8 @@ def _of_board(folder: Path) -> list[DumpedTensor]:
             continue
         number, op, name, dims, kind = match.groups()
         shape = tuple(int(n) for n in dims.split("_"))
-        if name not in found or kind.lower().startswith("float"):
-            found[name] = int(number), DumpedTensor(name, "", op, kind, shape, file)
+        if (name, dims) not in found or kind.lower().startswith("float"):
+            found[name, dims] = int(number), DumpedTensor(name, "", op, kind, shape, file)
     return [tensor for _, tensor in sorted(found.values(), key=lambda pair: pair[0])]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,8 @@ WAYS = {
 _HALF = 0.5
 
 
-class Parted(NamedTuple):
+@dataclass(frozen=True)
+class Parted:
     """Of how many elements the values part, and by how many steps at most (of floats: by what part of the largest)."""
 
     count: int
@@ -102,7 +103,7 @@ def compare_ways(
             if progress is not None:
                 progress(number, len(WAYS), way)
             try:
-                with open_model(ModelFile(model), **{**options, **how}) as context:
+                with open_model(ModelFile(Path(model)), **{**options, **how}) as context:
                     _feed(context, inputs, layout)
                     golden = dumps["simulator"] if way == "alone" else None
                     dumps[way] = context.dump(folder / way, golden=golden)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import array
-import contextlib
 import enum
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.native.processors import processors
@@ -42,6 +41,8 @@ _MOST_PAUSE = 1023
 """Requests without such a try, where it was in vain again and again."""
 _SEVERAL = processors() > 1
 """Whether the other end may run meanwhile."""
+_CLOSED_ON_EXEC, _AT_ONCE = int(socket.MSG_CMSG_CLOEXEC), int(socket.MSG_DONTWAIT)
+"""Plain numbers: ``|`` with a flag of ``enum`` takes a microsecond."""
 _ROOM = socket.CMSG_SPACE(MOST_FDS * array.array("i").itemsize)
 
 
@@ -189,6 +190,10 @@ class Descriptors:
             os.close(fd)
 
 
+_Message = tuple[tuple[Any, ...], Descriptors]
+"""The numbers of a head, and what came with it."""
+
+
 class Request(NamedTuple):
     """One call, or one callback."""
 
@@ -204,33 +209,29 @@ class _Watch:
     def __init__(self) -> None:
         self._quick, self._failed, self._pause = False, 0, 0
 
-    def wait(self, sock: socket.socket) -> None:
-        """Until there is something to read."""
-        started, here = perf_counter(), False
+    def wait(self, read: Callable[[int], _Message]) -> _Message:
+        """What ``read`` gives. With MSG_DONTWAIT it raises BlockingIOError where nothing is there yet."""
+        started, message = perf_counter(), None
         if self._quick and self._pause:
             self._pause -= 1
         elif self._quick:
-            here = _comes(sock, started + _WATCHED)
+            message = _look(read, started + _WATCHED)
+            here = message is not None
             self._failed = self._failed // 2 if here else min(2 * self._failed + 1, _MOST_PAUSE)
             self._pause = 0 if here else self._failed
-        if not here:
-            with contextlib.suppress(OSError):  # which reading tells
-                sock.recv(1, socket.MSG_PEEK)
+        if message is None:
+            message = read(0)
         self._quick = _SEVERAL and perf_counter() - started < _WATCHED
+        return message
 
 
-def _comes(sock: socket.socket, end: float) -> bool:
-    flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
+def _look(read: Callable[[int], _Message], end: float) -> Optional[_Message]:
     while perf_counter() < end:
         try:
-            sock.recv(1, flags)
+            return read(_AT_ONCE)
         except BlockingIOError:
             os.sched_yield()
-        except OSError:
-            return True
-        else:
-            return True
-    return False
+    return None
 
 
 class Wire:
@@ -243,8 +244,7 @@ class Wire:
 
     def receive(self) -> Request:
         """The next request; its descriptors are the caller's to close. Raises Gone."""
-        self._watch.wait(self._sock)
-        (call, size, *args), given = self._message(_HEAD)
+        (call, size, *args), given = self._watch.wait(self._request)
         try:
             return Request(call, tuple(args), self._exactly(size) if size else b"", given)
         except BaseException:
@@ -276,10 +276,15 @@ class Wire:
         """Close the socket."""
         self._sock.close()
 
-    def _message(self, form: struct.Struct) -> tuple[tuple[Any, ...], Descriptors]:
+    def _request(self, flags: int) -> _Message:
+        return self._message(_HEAD, flags)
+
+    def _message(self, form: struct.Struct, flags: int = 0) -> _Message:
         """The numbers of a head, and the descriptors that came with it."""
         try:
-            got, extra, _, _ = self._sock.recvmsg_into([self._head], _ROOM, socket.MSG_CMSG_CLOEXEC)
+            got, extra, _, _ = self._sock.recvmsg_into([self._head], _ROOM, _CLOSED_ON_EXEC | flags)
+        except BlockingIOError:
+            raise
         except OSError:
             raise Gone from None
         given = Descriptors.of(extra)

@@ -16,7 +16,7 @@ from rknnlite.abi.rknn_api import InputStruct
 from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.spi import Context, Input
-from rknnlite.tensor import Layout
+from rknnlite.tensor import Layout, TensorAttr
 
 __all__ = ["StagedInputs", "StagedOutputs"]
 
@@ -49,6 +49,9 @@ class StagedInputs:
             self.inputs.append(input_of(opened, item, self._place, lenient=True))
             self._at += _aligned(item.size)
             self._warn(item)
+        self.by_index = {item.index: item for item in self.inputs}
+        self.complete = list(self.by_index) == list(range(len(opened.inputs)))
+        """There is one for each input of the model, in their order."""
 
     @property
     def needs(self) -> bytes:
@@ -90,6 +93,7 @@ class StagedOutputs:
         self._fd = -1
         self._arrays: list[Array] = []
         self._alike: Optional[bool] = None
+        self._fitting: Optional[list[TensorAttr]] = None  # attributes that ``_arrays`` were seen to fit
         self._places = b""
         self.places_to_send = b""
         """Offset, size and index of each, where the program does not know them."""
@@ -104,7 +108,7 @@ class StagedOutputs:
         if wishes != self._asked:
             indices, kinds = zip(*_WISH.iter_unpack(wishes))
             self._chosen = _chosen(indices, len(opened.outputs))
-            self._asked, self._arrays, self._places = wishes, [], b""
+            self._asked, self._arrays, self._places, self._fitting = wishes, [], b"", None
             self._wanted = [bool(kind) for kind in kinds]
             self._alike = self._wanted[0] if len(set(kinds)) == 1 else None
             self._whole = self._chosen == list(range(len(opened.outputs)))
@@ -128,9 +132,11 @@ class StagedOutputs:
 
     def _fits(self, opened: Context) -> bool:
         attrs = opened.outputs
-        return len(attrs) == len(self._arrays) and all(
-            a.shape == tuple(attr.dims) for a, attr in zip(self._arrays, attrs)
-        )
+        if attrs is not self._fitting:  # else looked at for the last frame
+            self._fitting = None
+            if [a.shape for a in self._arrays] == [tuple(attr.dims) for attr in attrs]:
+                self._fitting = attrs
+        return self._fitting is not None
 
     def _results(self, opened: Context) -> list[Array]:
         forms = {kind: opened.get_outputs(kind) for kind in sorted(set(self._wanted))}
@@ -144,6 +150,7 @@ class StagedOutputs:
         if need > self.size or self._map is None:
             self._renew(max(1, need))
         assert self._map is not None
+        self._fitting = None
         self._arrays = [
             np.frombuffer(self._map, a.dtype, a.size, at).reshape(a.shape) for a, at in zip(results, offsets)
         ]
@@ -166,7 +173,7 @@ class StagedOutputs:
         """Give the memory back; the program keeps its own mapping."""
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._map, self._arrays, self.size = -1, None, [], 0
+        self._fd, self._map, self._arrays, self._fitting, self.size = -1, None, [], None, 0
 
 
 def _chosen(indices: Sequence[int], have: int) -> list[int]:

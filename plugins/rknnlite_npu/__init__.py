@@ -1,16 +1,20 @@
 """The NPU's command words: what a runtime hands to the kernel for one run, from the file alone.
 
 * ``submission`` is the pure function ``plan``: buffers, relocated command words, task records, pixels, which cores get what.
-* What a file holds: ``program`` (tensors, nodes, words, records), ``task`` (a record), ``relocations`` (where addresses stand
-  in the words), ``command_words`` (units, registers, what ends a program), ``program_chain`` (that each leads to another).
+* What a file holds: ``program`` (tensors, nodes, words, records), ``task`` (a record), ``weight_buffer`` (where constants lie),
+  ``relocations`` (where addresses stand in the words), ``command_words`` (units, registers, what ends a program), ``program_chain``
+  (that each leads to another), ``unwritten_tensors`` (what the runtime arranges by itself).
 * What a plan adds: ``placement`` (where everything lies), ``pixels`` (the NPU converts uint8 itself), ``cores`` (which core
   gets which tasks, in which jobs), ``register_groups`` (what registers hold that a task does not write).
+* What a plan costs: ``counts`` (tasks, words, products, bytes; ``task_sizes``: which registers tell), ``cycles`` (an estimate),
+  ``limits`` (what it comes near), ``cpu_reasons``; ``inspector`` and ``layer_table`` are ``info --npu`` and ``perf --npu``.
 * ``plan_command`` is ``rknnlite npu-plan``, ``plan_file`` the arrays that it writes.
-* Running: ``backend`` offers ``npu`` and ``npu-machine``; ``context`` serves programs, ``opened_model`` is what is fixed for a model,
-  ``loaded_program`` its buffers and jobs, ``cpu_nodes`` what the NPU leaves out. ``inputs`` and ``tensor_bytes`` are how tensors
-  lie, ``frames`` what is kept of a run, ``perf`` and ``dump`` what is told of it.
-* ``transport`` is the way to an NPU: ``machine_transport`` that to the machine, ``core_jobs`` its cores; ``kernel`` has those to
-  drivers, ``stamps`` tell what a driver gave up.
+* Running: ``backend`` offers ``npu`` and ``npu-machine``; ``context`` with ``running_context`` serves programs, ``opened_model``
+  is what is fixed for a model, ``loaded_program`` its buffers and jobs, ``cpu_nodes`` what the NPU leaves out. ``inputs`` and
+  ``tensor_bytes`` are how tensors lie, ``frames`` what is kept of a run, ``perf`` and ``dump`` what is told of it.
+* ``transport`` is the way to an NPU: ``machine_transport`` that to the machine, ``core_jobs`` its cores; ``rknpu_abi`` the
+  vendor's kernel interface. ``kernel`` has those to drivers, ``stamps`` tell what a driver gave up.
+* ``machine`` executes words: a room of its own.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ from rknnlite import hookimpl
 if TYPE_CHECKING:
     from rknnlite.spi import Backend
     from rknnlite.spi.command import Command
+    from rknnlite.spi.inspection import Inspector
 
-__all__ = ["rknnlite_register_backends", "rknnlite_register_commands"]
+__all__ = ["rknnlite_register_backends", "rknnlite_register_commands", "rknnlite_register_inspectors"]
 
 
 @hookimpl
@@ -43,3 +48,11 @@ def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
 
     for command in commands_of("npu"):
         register(command)
+
+
+@hookimpl
+def rknnlite_register_inspectors(register: Callable[[Inspector], None]) -> None:
+    """Tell what the NPU is given for a model."""
+    from .inspector import NpuInspector
+
+    register(NpuInspector())

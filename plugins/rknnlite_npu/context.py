@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_backend.begun_frames import BegunFrames
-from rknnlite_backend.bindings import Bindings, BoundFrame
-from rknnlite_backend.cache_coherence import CacheCoherence, has_sides
+from rknnlite_backend.bindings import Bindings
+from rknnlite_backend.cache_coherence import CacheCoherence
 from rknnlite_backend.host_memory import HostMemory
 from rknnlite_backend.running import (
     both_paths,
@@ -22,9 +17,7 @@ from rknnlite_backend.running import (
     find_shapes,
     in_order,
     no_data,
-    not_prepared,
     not_run,
-    partly_bound,
 )
 
 from rknnlite._version import __version__
@@ -34,12 +27,12 @@ from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
-from rknnlite.tensor import DType, Layout, TensorAttr
+from rknnlite.tensor import TensorAttr
 
-from .cores import legal_masks
-from .frames import FrameInputs, Frames, NpuOutputs
+from .frames import Frames, NpuOutputs
 from .loaded_program import LoadedProgram, SharedWeights
 from .opened_model import OpenedModel
+from .running_context import NpuFrame, RunningContext
 from .transport import DeviceMemory, MemoryUse, SharedTransport
 
 if TYPE_CHECKING:
@@ -52,23 +45,8 @@ Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 
-@dataclass
-class _Frame:
-    """A frame that is about to be computed."""
-
-    number: int
-    inputs: FrameInputs
-    bound: Optional[BoundFrame]
-    direct: dict[int, DeviceMemory]
-    """Memory that the NPU itself reads or writes, by the number of the input or output (inputs first)."""
-    internal_memory: AbstractContextManager[None]
-
-
-class NpuContext(BegunFrames[_Frame]):
-    """Runs the jobs of a model's submission, and its nodes of the CPU between them.
-
-    Memory that is bound in a tensor's native form is what the NPU itself reads and writes; any other form is converted.
-    """
+class NpuContext(RunningContext):
+    """Runs the jobs of a model's submission, and its nodes of the CPU between them."""
 
     def __init__(
         self,
@@ -164,10 +142,6 @@ class NpuContext(BegunFrames[_Frame]):
     def last_run_us(self) -> int:
         return self._frames.last_us
 
-    @property
-    def _newest(self) -> int | None:
-        return self._frames.newest
-
     # -- settings -----------------------------------------------------------------------------------------
 
     def set_core_mask(self, mask: int) -> None:
@@ -214,24 +188,6 @@ class NpuContext(BegunFrames[_Frame]):
             self._bindings.clear_inputs()
             self._common = True
 
-    def _converted(
-        self, inputs: Sequence[Input], direct: Mapping[int, DeviceMemory]
-    ) -> tuple[FrameInputs, dict[int, DeviceMemory]]:
-        """Bytes of all inputs but those that are ``direct``, and which may stay so.
-
-        Pixels stay what they are where the NPU converts them, if all pictures are pixels: else the CPU converts.
-        """
-        feeds = self._variant.feeds
-        pictures = [feed.is_pixels(item) for feed, item in zip(feeds, inputs) if feed.is_picture]
-        pixels = bool(pictures) and all(pictures) and self._program.takes_pixels
-        rows: list[list[Bytes]] = []
-        kept = dict(direct)
-        for number, (feed, item) in enumerate(zip(feeds, inputs)):
-            if number in kept and feed.is_pixels(item) and not pixels:
-                del kept[number]
-            rows.append([] if number in kept else feed.items(item, pixels and feed.is_picture))
-        return FrameInputs(rows, pixels), kept
-
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         with self.step():
             self._check_path()
@@ -254,104 +210,6 @@ class NpuContext(BegunFrames[_Frame]):
     def _check_path(self) -> None:
         if self._bindings.bound and not self.mixed_paths:
             raise both_paths()
-
-    # -- frames -------------------------------------------------------------------------------------------
-
-    def _begin(self) -> _Frame:
-        self._opened.check_runs()
-        internal_memory, frames = self._bindings.hold_internal(), self._frames
-        bound, direct = None, dict[int, DeviceMemory]()
-        inputs = frames.inputs
-        if self._bindings.bound:
-            bound = self._bindings.begin(self._places(), self._variant.native_inputs, self.mixed_paths)
-            inputs, direct = self._converted(self._with_bound(bound), self._direct())
-        if inputs is None:
-            raise not_prepared()
-        return _Frame(frames.begin(), inputs, bound, direct, internal_memory)
-
-    def _with_bound(self, bound: BoundFrame) -> list[Input]:
-        """What lies in bound memory now, and what was set for inputs that have none."""
-        missing = [attr.name for i, attr in enumerate(self._variant.inputs) if i not in bound.inputs]
-        set_by_caller = self._frames.given
-        if missing and set_by_caller is None:
-            raise partly_bound(missing, how="bind or set")
-        return [
-            bound.inputs[i] if i in bound.inputs else (set_by_caller or [])[i]
-            for i in range(len(self._variant.ins))
-        ]
-
-    def _direct(self) -> dict[int, DeviceMemory]:
-        """The bound memory that has the very form in which the NPU keeps its tensor."""
-        if self.batch > 1:
-            return {}
-        found: dict[int, DeviceMemory] = {}
-        count = len(self._variant.ins)
-        natives = [*self._variant.native_inputs, *self._variant.native_outputs]
-        for number, (native, form) in enumerate(zip(natives, self._variant.forms)):
-            is_input = number < count
-            bound = self._bindings.memory_of(is_input, number if is_input else number - count)
-            if bound is None:
-                continue
-            memory, attr = bound
-            if not isinstance(memory, DeviceMemory) or has_sides(memory):
-                continue
-            same = attr.layout is native.layout and attr.dims == native.dims
-            stored = attr.dtype is native.dtype or (is_input and form.picture and attr.dtype is DType.UINT8)
-            whole = form.picture or form.plain or prod(native.dims) == prod(form.grid)
-            if same and stored and whole and memory.size >= form.nbytes and native.layout is not Layout.NCHW:
-                found[number] = memory
-        return found
-
-    def _keep_inputs(self, frame: _Frame) -> None:
-        """Those that are not the NPU's own memory are copies; the others become so, and results are written when the frame ends."""
-        for number, memory in frame.direct.items():
-            if number < len(self._variant.ins):
-                frame.inputs.items[number] = [memory.ndarray[: self._variant.forms[number].nbytes].copy()]
-        frame.direct.clear()
-
-    def _make(self, begun: _Frame) -> None:
-        done: NpuOutputs | None = None
-        try:
-            with begun.internal_memory:
-                started = time.perf_counter()
-                done = self._compute(begun)
-                self._frames.last_us = round((time.perf_counter() - started) * 1e6)
-                if begun.bound is not None:
-                    first = len(self._variant.ins)
-                    written = {number - first for number in begun.direct if number >= first}
-                    begun.bound.write(done, self._variant.native_outputs, written)
-        except BaseException:
-            done = None
-            raise
-        finally:
-            self._frames.end(done)
-
-    def _compute(self, frame: _Frame, after: Callable[[int], None] | None = None) -> NpuOutputs:
-        """Run each item of a batch."""
-        program, first = self._program, len(self._variant.ins)
-        for number in range(len(program.io)):
-            program.place_io(number, frame.direct.get(number))
-        wanted = list(range(first, len(program.io)))
-        if frame.bound is not None and not self.mixed_paths:
-            wanted = [number for number in wanted if number not in frame.direct]
-        found: dict[int, list[Array]] = {number: [] for number in wanted}
-        for item in range(self.batch):
-            for number, items in enumerate(frame.inputs.items):
-                if items:
-                    program.io[number].ndarray[: len(items[item])] = items[item]
-            program.run(self._mask_of_file, frame.inputs.pixels, after)
-            for number, parts in found.items():
-                parts.append(self._variant.forms[number].unpack(program.io[number].ndarray))
-        stored = [_joined(found.get(number, [])) for number in range(first, len(program.io))]
-        return NpuOutputs(self._variant.outs, stored, frame.number)
-
-    @property
-    def _mask_of_file(self) -> int:
-        """The cores to use: those of the mask that the file has a list of tasks for."""
-        if not self._shared.transport.divides:
-            return 0
-        mask = self._mask & ((1 << self.soc.cores) - 1)
-        return mask if mask in legal_masks(self._variant.program) else 0
 
     # -- memory -------------------------------------------------------------------------------------------
 
@@ -399,7 +257,7 @@ class NpuContext(BegunFrames[_Frame]):
                 raise no_data("a dump")
             recorder = Recorder(self._opened, self._variant, self._program, directory, self._backend)
             internal = self._bindings.hold_internal()
-            self._compute(_Frame(0, self._frames.inputs, None, {}, internal), recorder.after)
+            self._compute(NpuFrame(0, self._frames.inputs, None, {}, internal), recorder.after)
             return recorder.close()
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -416,9 +274,3 @@ class NpuContext(BegunFrames[_Frame]):
         for program in self._programs.values():
             program.close()
         self._shared.release()
-
-
-def _joined(parts: list[Array]) -> Array:
-    if not parts:
-        return np.empty(0)
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -11,6 +11,7 @@ from rknnlite.errors import InputInvalid
 
 from .machine.machine import Machine
 from .machine.memory import Bytes, Memory
+from .machine.refused import MachineRefused
 from .task import Task
 
 __all__ = ["MOST_CORES", "run_on_cores", "tasks_in"]
@@ -39,5 +40,9 @@ def run_on_cores(machines: Sequence[Machine], memory: Memory, cores: Sequence[Se
     for node in np.unique([task.node for tasks in cores for task in tasks]).tolist():
         for machine, tasks in zip(machines, cores):
             part = [task for task in tasks if task.node == node]
-            if part:
-                machine.run(memory, part)
+            try:
+                if part:
+                    machine.run(memory, part)
+            except MachineRefused as refused:
+                refused.node = node
+                raise

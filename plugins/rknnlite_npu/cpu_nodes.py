@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.node_runners import NodeRunner, nodes_on_cpu
 from rknnlite_graph.graph import Graph
-from rknnlite_graph.node_runners import NodeRunner, nodes_on_cpu
 
 from rknnlite.spi import CustomOp
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.graph import Tensor
-from rknnlite_insight.dumps import Dump, DumpWriter
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.quant import dequantise
@@ -17,6 +16,9 @@ from rknnlite.tensor import DType
 from .loaded_program import LoadedProgram
 from .opened_model import OpenedModel, ShapeVariant
 from .tensor_bytes import TensorBytes
+
+if TYPE_CHECKING:
+    from rknnlite_insight.dumps import Dump
 
 __all__ = ["Recorder"]
 
@@ -34,6 +36,8 @@ class Recorder:
         directory: str | os.PathLike[str],
         backend: str,
     ) -> None:
+        from rknnlite_insight.dumps import DumpWriter
+
         self._batch, self._graph, self._program = opened.model.batch, variant.graph, program
         self._nodes = {node.index: node for node in variant.graph.nodes}
         self._item = -1

@@ -38,6 +38,9 @@ class MachineTransport(Transport):
         self._reset()
         self._sizes: dict[int, int] = {}  # by address
         self._turn = threading.Lock()  # duplicates of a context may run in threads of their own
+        self._placing = (
+            threading.RLock()
+        )  # a buffer that nobody holds any more is forgotten wherever Python finds out
 
     def _reset(self) -> None:
         self._machines = [Machine(self._family) for _ in range(self._cores)]
@@ -57,15 +60,17 @@ class MachineTransport(Transport):
 
     def _placed(self, memory: DeviceMemory) -> DeviceMemory:
         content = memory.mapped
-        memory.address = self._room(len(content))
-        self.memory.map(memory.address, content)
-        self._sizes[memory.address] = len(content)
+        with self._placing:
+            memory.address = self._room(len(content))
+            self.memory.map(memory.address, content)
+            self._sizes[memory.address] = len(content)
         memory.forget = weakref.finalize(memory, self._forget, memory.address)
         return memory
 
     def _forget(self, address: int) -> None:
-        self._sizes.pop(address, None)
-        self.memory.unmap(address)
+        with self._placing:
+            self._sizes.pop(address, None)
+            self.memory.unmap(address)
 
     def _room(self, size: int) -> int:
         """The highest place for a buffer, in whole pages, or the lowest."""

@@ -11,7 +11,13 @@ from rknnlite_graph.graph import Graph
 from rknnlite_graph.read import read_graph
 
 from rknnlite import socs
-from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid, TargetPlatformUnmatch
+from rknnlite.errors import (
+    ContextInvalid,
+    ModelInvalid,
+    ModelUnsupported,
+    ParamInvalid,
+    TargetPlatformUnmatch,
+)
 from rknnlite.formats import NO_ATTRIBUTES, IoTensor, Model, ModelFile
 from rknnlite.formats.tensor_attrs import default_attr, native_input, native_output
 from rknnlite.socs import Soc
@@ -22,6 +28,7 @@ from .cpu_nodes import CpuNodes, pooling_on_cpu
 from .inputs import InputBytes
 from .program import NpuProgram, read_program
 from .tensor_bytes import TensorBytes
+from .unwritten_tensors import unwritten_tensors
 
 __all__ = ["OpenedModel", "ShapeVariant", "soc_of"]
 
@@ -115,6 +122,10 @@ class OpenedModel:
         if not self.pooling:
             program = pooling_on_cpu(program)
         graph = read_graph(model, number, self.options.extra.get("attributes") or NO_ATTRIBUTES)
+        for name in unwritten_tensors(program):
+            raise ModelUnsupported(
+                f"nothing writes {name}, which the NPU reads: the runtime arranges it itself, and how was never recorded"
+            )
         ins, outs = model.io(number)
         tensors = [(program.tensors[i], graph.tensors[i]) for i in (*program.inputs, *program.outputs)]
         forms = [TensorBytes.of(npu, known.shape, known.dtype) for npu, known in tensors]

@@ -96,6 +96,12 @@ class NpuPlan(Command):
             metavar="FILE",
             help="write the arrays words, offset, records, sizes and more, as .npz",
         )
+        parser.add_argument(
+            "--shape",
+            type=int,
+            metavar="N",
+            help="of a model for several sets of shapes: which, counted from 0 as 'rknnlite info' lists them",
+        )
         parser.add_argument("--words", action="store_true", help="print every command word")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
@@ -111,7 +117,7 @@ class NpuPlan(Command):
         out = output_file(args.out) if args.out is not None else None
         file = model_file(args.model)
         with file.naming():
-            found = plan(file.model, Bases(io=args.io, **named), args.uint8)
+            found = plan(file.model, Bases(io=args.io, **named), args.uint8, args.shape)
             mask = args.cores if args.cores != _ALL else max(legal_masks(found.program))
             arrays = arrays_of(found, mask)
         if out is not None:

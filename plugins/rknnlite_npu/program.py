@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Optional
 
 import numpy as np
-from rknnlite_graph.reading.blob_locations import lent, parts_of
-from rknnlite_graph.reading.tensor_storage import Storage
+from rknnlite_graph.reading.blob_locations import parts_of
 
-from rknnlite.errors import ModelInvalid, ModelUnsupported
+from rknnlite.errors import ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import IoTensor, Model
-from rknnlite.formats.flat_model import FlatModel
+from rknnlite.formats.flat_model import ELEMENT_TYPES, FlatModel
 from rknnlite.formats.flatbuffer import Table
 from rknnlite.formats.mini import RknnMini
 from rknnlite.formats.rknn6 import Rknn6
@@ -27,20 +26,19 @@ from rknnlite.formats.slots import (
     TensorKind,
     TensorSlot,
 )
+from rknnlite.tensor import DType
 
 from .command_words import Words
 from .relocations import Relocation, read_relocations
 from .task import Task, read_tasks
+from .weight_buffer import read_weight_buffer
 
-__all__ = ["ALIGNMENT", "COMMAND_KINDS", "NpuNode", "NpuProgram", "NpuTensor", "read_program"]
+__all__ = ["COMMAND_KINDS", "NpuNode", "NpuProgram", "NpuTensor", "read_program"]
 
-ALIGNMENT = 64
-"""Bytes: constants begin at multiples of it."""
 COMMAND_KINDS = (TensorKind.TABLE, TensorKind.REGISTER_COMMANDS)
 """Tensors whose address is that of the first command word. Tasks must read and write something while they upload an activation
 table: the first words, onto themselves."""
 _ACTIVATIONS = (TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.ACTIVATION, TensorKind.HELPER)
-_NO_BLOB = -1
 _NOTHING = memoryview(b"")
 
 
@@ -49,11 +47,12 @@ class NpuTensor:
     """A tensor, and where it lies.
 
     Attributes:
-        native: dimensions as the NPU keeps it, e.g. (1, C1, H, W, C2).
+        native: dimensions as the NPU keeps it, e.g. (1, C1, H, W, C2); ``shape`` are those of the network.
         size: bytes, as the file says; of activations with their padding.
         constant: its bytes lie in the weight buffer, else in the internal one.
         offset: of its first byte in that buffer; None where it lies in neither.
         content: the bytes of a constant.
+        dtype: of its elements; None where the file does not say (compressed weights).
         surface: positions of a group of channels are padded to a multiple of it.
     """
 
@@ -64,6 +63,8 @@ class NpuTensor:
     constant: bool = False
     offset: Optional[int] = None
     content: memoryview = _NOTHING
+    dtype: Optional[DType] = None
+    shape: tuple[int, ...] = ()
     surface: int = 1
 
 
@@ -97,6 +98,10 @@ class NpuProgram:
         commands_offset: of the first command word in the weight buffer.
         weight_size, internal_size: bytes of the two buffers.
         moved: the words in the file hold addresses of a memory that begins with them, not bare offsets.
+        batch: items that a run goes over, one after the other (``rknn_batch_size``).
+        shape: index of the set of shapes; None: there is one.
+        shared_internal: bytes of activations that the other sets need at most.
+        other_constants: (offset, bytes) of what the graphs of the other sets have in the weight buffer, command words left out.
     """
 
     family: str
@@ -114,17 +119,24 @@ class NpuProgram:
     commands_offset: int
     weight_size: int
     moved: bool = False
+    batch: int = 1
+    shape: Optional[int] = None
+    shared_internal: int = 0
+    other_constants: tuple[tuple[int, memoryview], ...] = ()
 
     @cached_property
     def internal_size(self) -> int:
-        """Bytes of the buffer of activations: the largest end of one."""
-        ends = [t.offset + t.size for t in self.tensors if not t.constant and t.offset is not None]
-        return max(ends, default=0)
+        """Bytes of the buffer of activations: the largest end of one, for any set of shapes."""
+        return max(_internal(self.tensors), self.shared_internal)
 
     @cached_property
     def extents(self) -> list[tuple[int, int]]:
         """(first word, number of words) of the tasks, in order; those that several tasks share once."""
         return sorted({(task.first, task.amount) for task in self.tasks})
+
+    def tensors_of(self, numbers: Iterable[int]) -> list[NpuTensor]:
+        """Those that a node names; operands that are left out are negative."""
+        return [self.tensors[i] for i in numbers if 0 <= i < len(self.tensors)]
 
     def stored_at(self) -> list[int]:
         """The address of each tensor that the words in the file assume."""
@@ -136,82 +148,72 @@ class NpuProgram:
         ]
 
 
-def read_program(model: Model, number: Optional[int] = None) -> NpuProgram:
-    """What a graph of a model holds: the only one, or of a model with dynamic shapes the one that is named.
+def read_program(model: Model, shape: Optional[int] = None) -> NpuProgram:
+    """What a graph of a model holds; constants that a model lends lie behind its own.
 
-    Constants that the graph itself does not have (the first graph has them, or a model that lends its weights) lie behind the
-    others.
+    Args:
+        shape: index of a set of shapes, in the order of ``model.shapes``; None: the one that is current after loading.
 
     Raises:
         ModelUnsupported: a container or model of which nobody has recorded how its commands reach the NPU, or one without any.
         ModelInvalid: damaged.
+        ParamInvalid: a set of shapes that is not there.
     """
     if not isinstance(model, (Rknn6, RknnMini)):
         raise ModelUnsupported(
-            f"container {model.container}: how the runtime makes command words of its commands was never recorded; "
-            "convert the network again with rknn-toolkit2 1.6 or newer"
+            f"container {model.container}: how the runtime makes command words of its commands was never recorded (the file has "
+            "registers, units and addresses of each, not what ends a program, what comes first, and where it lies); convert the "
+            "network again with rknn-toolkit2 1.6 or newer"
         )
-    graphs = list(model.flat.tables(RootSlot.GRAPHS))
-    if number is None and len(graphs) != 1:
-        raise ModelUnsupported(
-            f"{len(graphs)} graphs, one per set of shapes: where the runtime puts several was never recorded; convert the "
-            "network for one shape"
-        )
-    number = number or 0
+    count = model.flat.count(RootSlot.GRAPHS)
+    number = model.default_shape if shape is None else shape
+    if not 0 <= number < count:
+        raise ParamInvalid(f"shape {number}: the model has {count} sets of shapes; give 0 to {count - 1}")
     if isinstance(model, RknnMini):
-        return _mini(model, graphs[number])
-    return _container6(model, graphs[number], graphs[:number][:1], number)
+        return _mini(model, list(model.flat.tables(RootSlot.GRAPHS))[number])
+    return _container6(model, number)
 
 
-def _container6(model: Rknn6, graph: Table, first: Sequence[Table], number: int) -> NpuProgram:
-    """Constants lie one behind the other in the order of their blobs, words and records among them."""
-    tables = list(graph.tables(GraphSlot.TENSORS))
-    storage = parts_of(model).storage(
-        tables, [table for each in first for table in each.tables(GraphSlot.TENSORS)]
-    )
-    if model.master is not None:
-        storage.borrow(lent(model.master))
-    offsets, end = _after_each_other(tables, storage)
+def _container6(model: Rknn6, number: int) -> NpuProgram:
+    """The graph of one set of shapes; constants of all graphs lie in one buffer."""
+    buffer = read_weight_buffer(model)
+    one, offsets = buffer.graphs[number], buffer.offsets[number]
     tensors, commands, words, tasks = [], 0, _NOTHING, _NOTHING
-    for index, table in enumerate(tables):
-        content = storage.of(index) if index in offsets else _NOTHING
+    for index, table in enumerate(one.tables):
+        content = one.storage.of(index) if index in offsets else _NOTHING
         tensor = _tensor(table, offsets.get(index), content)
         tensors.append(tensor)
         if tensor.kind == TensorKind.REGISTER_COMMANDS:
             words, commands = content, offsets.get(index, 0)
         elif tensor.kind == TensorKind.TASKS:
             tasks = content
-    return _program(
-        model, graph, tensors, GraphSlot.RELOCATIONS, words, tasks, commands, end, io=model.io(number)
+    io = tuple(chain(*model.io(number)))
+    found = _program(
+        model, one.graph, tensors, GraphSlot.RELOCATIONS, words, tasks, commands, buffer.size, io
+    )
+    if len(buffer.graphs) == 1:
+        return found
+    others = [graph.tables for graph in buffer.graphs if graph is not one]
+    return replace(
+        found,
+        shape=number,
+        shared_internal=max(
+            _internal(_tensor(t, None, _NOTHING) for t in tables if not _stored(t)) for tables in others
+        ),
+        other_constants=tuple(
+            part for k, parts in enumerate(buffer.constants) if k != number for part in parts
+        ),
     )
 
 
-def _after_each_other(tables: list[Table], storage: Storage) -> tuple[dict[int, int], int]:
-    """(offset of each constant by its tensor, bytes of all)."""
-    numbers = {
-        index: table.i32(TensorSlot.BLOB, _NO_BLOB)
-        for index, table in enumerate(tables)
-        if table.has(TensorSlot.BLOB)
-    }
-    offsets: dict[int, int] = {}
-    taken: dict[int, int] = {}
-    end = 0
-    for index, number in sorted(numbers.items(), key=lambda item: item[1]):
-        size = len(storage.of(index))
-        if number in taken:
-            offsets[index] = offsets[taken[number]]
-        elif number != _NO_BLOB and size:
-            offsets[index], taken[number] = end, index
-            end += -(-size // ALIGNMENT) * ALIGNMENT
-    for index, table in enumerate(tables):
-        if (
-            index not in offsets
-            and table.i8(TensorSlot.KIND) in TensorKind.CONSTANTS
-            and len(storage.of(index))
-        ):
-            offsets[index] = end
-            end += -(-len(storage.of(index)) // ALIGNMENT) * ALIGNMENT
-    return offsets, end
+def _stored(table: Table) -> bool:
+    return table.has(TensorSlot.BLOB)
+
+
+def _internal(tensors: Iterable[NpuTensor]) -> int:
+    """The largest end of an activation."""
+    ends = [t.offset + t.size for t in tensors if not t.constant and t.offset is not None]
+    return max(ends, default=0)
 
 
 def _mini(model: RknnMini, graph: Table) -> NpuProgram:
@@ -239,6 +241,7 @@ def _mini(model: RknnMini, graph: Table) -> NpuProgram:
         areas.tasks,
         0,
         weights + len(areas.weights),
+        (*model.inputs, *model.outputs),
         moved=True,
     )
 
@@ -250,10 +253,11 @@ def _tensor(table: Table, constant_at: Optional[int], content: memoryview) -> Np
         raise ModelInvalid(f"damaged file: tensor {name} has {size} bytes at byte {offset}")
     place = offset if kind in _ACTIVATIONS else None
     native = tuple(table.i32s(TensorSlot.NATIVE_DIMS).tolist())
+    dtype, shape = ELEMENT_TYPES.get(table.i8(TensorSlot.TYPE)), tuple(table.i32s(TensorSlot.DIMS).tolist())
     if constant_at is not None:
-        return NpuTensor(name, kind, native, len(content), True, constant_at, content)
+        return NpuTensor(name, kind, native, len(content), True, constant_at, content, dtype, shape)
     surface = max(1, table.i32(TensorSlot.SURFACE_ALIGNMENT))
-    return NpuTensor(name, kind, native, size, False, place, surface=surface)
+    return NpuTensor(name, kind, native, size, False, place, dtype=dtype, shape=shape, surface=surface)
 
 
 def _program(
@@ -265,8 +269,8 @@ def _program(
     tasks: memoryview,
     commands_offset: int,
     weight_size: int,
+    io: tuple[IoTensor, ...],
     moved: bool = False,
-    io: Optional[tuple[list[IoTensor], list[IoTensor]]] = None,
 ) -> NpuProgram:
     words = np.frombuffer(commands, "<u8", len(commands) // 8).astype(np.uint64, copy=False)
     if not len(words) or not len(tasks):
@@ -287,7 +291,7 @@ def _program(
         nodes=nodes,
         inputs=tuple(sources),
         outputs=tuple(results),
-        io=tuple(chain(*(io or model.io()))),
+        io=io,
         words=words,
         tasks=records[: _used(nodes, starts, len(records))],
         record_bytes=len(tasks),
@@ -296,6 +300,7 @@ def _program(
         commands_offset=commands_offset,
         weight_size=weight_size,
         moved=moved,
+        batch=model.batch,
     )
     _check_tasks(program)
     return program

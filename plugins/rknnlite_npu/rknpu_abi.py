@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import enum
+from typing import Any
 
 __all__ = [
     "COMMAND_BASE",
@@ -90,7 +91,7 @@ class TaskRange(ct.Structure):
     _fields_ = [("start", ct.c_uint32), ("number", ct.c_uint32)]
 
 
-_SUBMIT = [
+_SUBMIT: list[tuple[str, Any]] = [
     ("flags", ct.c_uint32),
     ("timeout", ct.c_uint32),
     ("task_start", ct.c_uint32),
@@ -99,7 +100,11 @@ _SUBMIT = [
     ("priority", ct.c_int32),
     ("task_obj_addr", ct.c_uint64),
 ]
-_CORES = [("core_mask", ct.c_uint32), ("fence_fd", ct.c_int32), ("subcore_task", TaskRange * 5)]
+_CORES: list[tuple[str, Any]] = [
+    ("core_mask", ct.c_uint32),
+    ("fence_fd", ct.c_int32),
+    ("subcore_task", TaskRange * 5),
+]
 
 
 class SubmitOld(ct.Structure):

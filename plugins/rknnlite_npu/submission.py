@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,15 @@ from .pixels import pixel_doubts, with_pixels
 from .placement import Bases, Placement, place
 from .program import COMMAND_KINDS, NpuNode, NpuProgram, read_program
 from .program_chain import NEXT_PROGRAM, check_chain
-from .relocations import strangers
+from .relocations import Relocation, strangers
 from .task import Task
+from .unwritten_tensors import unwritten_tensors
 
 __all__ = ["Submission", "plan", "plan_program"]
 
 _RECORDED = "RKNPU v2"
 _RECORDED_CONTAINER = 6
+_WRITTEN_TO, _REGISTER = "RKNPU f2", 0x1064  # heard from people with RK3576
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +76,10 @@ class Submission:
         return self.words[record.first : record.first + record.amount + TAIL]
 
     def weight_image(self) -> NDArray[np.uint8]:
-        """The content of the weight buffer."""
+        """The content of the weight buffer; where a model has several sets of shapes, without the command words of the others."""
         image = np.zeros(self.program.weight_size, np.uint8)
+        for offset, content in self.program.other_constants:
+            image[offset : offset + len(content)] = np.frombuffer(content, np.uint8)
         for tensor in self.program.tensors:
             if tensor.constant and tensor.offset is not None:
                 image[tensor.offset : tensor.offset + tensor.size] = np.frombuffer(tensor.content, np.uint8)
@@ -83,19 +88,21 @@ class Submission:
         return image
 
 
-def plan(model: Model, bases: Bases, pixels: bool = False) -> Submission:
+def plan(model: Model, bases: Bases, pixels: bool = False, shape: Optional[int] = None) -> Submission:
     """The submission of a model.
 
     Args:
         bases: where the buffers lie.
         pixels: inputs are given as uint8 pixels, which the NPU converts.
+        shape: index of a set of shapes, in the order of ``model.shapes``; None: the one that is current after loading.
 
     Raises:
         ModelUnsupported: nobody has recorded what the runtime does with such a model; the text says what is not known.
         ModelInvalid: the file is damaged.
         InputInvalid: addresses that do not fit the model.
+        ParamInvalid: a set of shapes that is not there.
     """
-    return plan_program(read_program(model), bases, pixels)
+    return plan_program(read_program(model, shape), bases, pixels)
 
 
 def plan_program(program: NpuProgram, bases: Bases, pixels: bool = False) -> Submission:
@@ -132,6 +139,18 @@ def _doubts(program: NpuProgram) -> Iterator[str]:
             f"{program.family}, container {program.container:#x}: nothing was recorded of it; addresses are where its own list "
             f"says, buffers {buffers}"
         )
+    if program.family == _WRITTEN_TO and _REGISTER in numbers_of(program.words):
+        yield (
+            f"{program.family}: people report that the vendor's runtime writes 0x777 into register {_REGISTER:#x}, which is 0 "
+            "in the file; it is left as it is"
+        )
+    if program.batch > 1:
+        yield f"a batch of {program.batch}: runs for the items after the first were never recorded; words are those of the first"
+    if program.shape is not None:
+        yield (
+            "models for several sets of shapes were never recorded: that all graphs lie in one weight buffer is told by the "
+            "sizes in the file, their order and the size of the task buffer are as if each were alone"
+        )
     others = strangers(program.relocations, program.words, program.stored_at())
     if others:
         word, right = others[0]
@@ -139,12 +158,21 @@ def _doubts(program: NpuProgram) -> Iterator[str]:
             f"{len(others)} addresses differ between command words and the file's list, which counts: the first is word {word}, "
             f"{CommandWord.of(program.words[word])} instead of {right:#x}"
         )
+    for name in unwritten_tensors(program):
+        yield f"nothing writes {name}, which command words read: the runtime arranges it itself"
     own = [r for r in program.relocations if program.tensors[r.tensor].kind == TensorKind.REGISTER_COMMANDS]
     if own:
         yield f"the NPU changes its own command words, at {len(own)} places: words are as they are before a run"
-    for tensor, offset, word in program.relocations:
+    beyond = [r for r in program.relocations if not _inside(program, r)]
+    if beyond:
+        tensor, offset, word = beyond[0]
         known = program.tensors[tensor]
-        inside = known.kind in COMMAND_KINDS or offset < max(1, known.size)
-        if not inside:
-            verb = "writes" if int(program.words[word]) & 0xFFFF in DESTINATIONS else "reads"
-            yield f"command word {word} {verb} {known.name} from byte {offset} on, which has {known.size} bytes"
+        verb = "writes" if int(program.words[word]) & 0xFFFF in DESTINATIONS else "reads"
+        more = f", and {len(beyond) - 1} more of the kind" if len(beyond) > 1 else ""
+        yield f"command word {word} {verb} {known.name} from byte {offset} on, which has {known.size} bytes{more}"
+
+
+def _inside(program: NpuProgram, relocation: Relocation) -> bool:
+    """Whether an address lies in its tensor; command words are elsewhere."""
+    known = program.tensors[relocation.tensor]
+    return known.kind in COMMAND_KINDS or relocation.offset < max(1, known.size)

@@ -12,7 +12,7 @@ from rknnlite.files.writing import write_file
 from rknnlite.formats import ModelFile
 from rknnlite.spi.command import Command, Console, Exit
 
-from .samples import samples_of
+from .samples import add_sample_options, samples_of
 
 __all__ = ["COMMAND"]
 
@@ -58,13 +58,7 @@ class ExportOnnx(Command):
             metavar="N",
             help=f"random inputs on which the network is compared with the CPU reference; default {_TRIES}, 0: none",
         )
-        parser.add_argument(
-            "--pictures",
-            type=Path,
-            metavar="FOLDER",
-            help="compare on these samples instead, one file each (pictures, .npy; .npz for several inputs)",
-        )
-        parser.add_argument("--bgr", action="store_true", help="pictures stay as OpenCV reads them; else RGB")
+        add_sample_options(parser, "compare on")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         network = to_onnx(args.model, args.form, args.normalise, args.batch)

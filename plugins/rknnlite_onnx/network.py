@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 from onnx import ModelProto, helper, shape_inference
-from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.graph import MARKERS, Graph, Node
 from rknnlite_graph.lowering import Form, NotLowered
 
 from rknnlite import __version__
@@ -32,7 +32,6 @@ NOT_WRITTEN = "not_written"
 """Key of the metadata: the nodes that stand in our own domain, a line each."""
 FIXED_SHAPE = "fixed_shape"
 """Key of the metadata: why a dynamic model is written for one shape only."""
-_MARKERS = ("InputOperator", "OutputOperator")
 _NAMED = (Rep.ELEMENTS, Rep.CENTRED, Rep.REAL)
 """What may have the name of a tensor: its elements in its own order."""
 Variant = tuple[Graph, Sequence[IoTensor], Sequence[IoTensor]]
@@ -163,7 +162,7 @@ class _Network:
         self._choose_names(dict(zip(self.graph.outputs, ends)))
         entries = [self._enter(*each) for each in zip(self.graph.inputs, ins, begins)]
         for node in self.graph.nodes:
-            if node.op not in _MARKERS:
+            if node.op not in MARKERS:
                 self._write(node)
         exits = [self._leave(*each) for each in zip(self.graph.outputs, ends)]
         infos = [info for info in self.infos if info.name not in ends]

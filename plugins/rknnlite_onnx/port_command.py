@@ -10,7 +10,7 @@ from rknnlite.plugins import lowering
 from rknnlite.socs import get
 from rknnlite.spi.command import Command, Console, Exit
 
-from .samples import samples_of
+from .samples import add_sample_options, samples_of
 
 __all__ = ["COMMAND"]
 
@@ -45,13 +45,7 @@ class Port(Command):
             metavar="FILE",
             help="the file to write; default: MODEL with the SoC in its name",
         )
-        parser.add_argument(
-            "--pictures",
-            type=Path,
-            metavar="FOLDER",
-            help="samples, one file each (pictures, .npy; .npz for several inputs); default: random ones",
-        )
-        parser.add_argument("--bgr", action="store_true", help="pictures stay as OpenCV reads them; else RGB")
+        add_sample_options(parser, "calibrate with and compare on")
         parser.add_argument(
             "--dtype", choices=("fp16",), default="", help="fp16: give up the steps of an int8 file"
         )

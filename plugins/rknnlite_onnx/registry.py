@@ -61,12 +61,12 @@ class LoweredNode:
         return self.view.attrs
 
     @property
-    def stepped_attrs(self) -> Any:
-        """Attributes with the steps inside of the node, which a float graph has not; the QDQ form has those of the file."""
+    def stepped_view(self) -> NodeView:
+        """The node with the steps that its values are to have: in the QDQ form those of the file, which a float graph has not."""
         if self.form is not Form.QDQ:
-            return self.attrs
-        index = self.view.node.index
-        return next(node.attrs for node in self.values.stored.nodes if node.index == index)
+            return self.view
+        stored, index = self.values.stored, self.view.node.index
+        return next((NodeView(stored, node) for node in stored.nodes if node.index == index), self.view)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -122,11 +122,6 @@ class LoweredNode:
     def ints(self, *values: int) -> str:
         """A stored list of int64."""
         return self.emitter.ints(values)
-
-    def stepped(self, tensor: Tensor) -> Tensor:
-        """A tensor with the steps that its values are to have: in the QDQ form those of the file."""
-        stored = self.values.stored.tensors
-        return stored[tensor.index] if self.form is Form.QDQ and tensor.index < len(stored) else tensor
 
     # -- operands ------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,31 @@ from rknnlite.formats import IoTensor, Model
 from rknnlite.formats.tensor_attrs import default_attr
 from rknnlite.tensor import TensorAttr
 
-__all__ = ["channel_numbers", "made_up_samples", "network_feeds", "network_kind", "samples_of"]
+__all__ = [
+    "add_sample_options",
+    "channel_numbers",
+    "made_up_samples",
+    "network_feeds",
+    "network_kind",
+    "samples_of",
+]
 
 Array = NDArray[Any]
 _SEED = 31
 _RECTANGLES = 24
 _LAID = ("Cast", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators behind which tokens are the same numbers."""
+
+
+def add_sample_options(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """``--pictures`` and ``--bgr``, as ``samples_of`` takes them."""
+    parser.add_argument(
+        "--pictures",
+        type=Path,
+        metavar="FOLDER",
+        help=f"samples to {purpose}, one file each (pictures, .npy; .npz for several inputs); default: random ones",
+    )
+    parser.add_argument("--bgr", action="store_true", help="pictures stay as OpenCV reads them; else RGB")
 
 
 def samples_of(model: Model, folder: Path | None, bgr: bool, count: int) -> list[list[Array]]:

@@ -42,6 +42,7 @@ __all__ = [
     "for_this_processor",
     "is_kept",
     "keep",
+    "kept_library",
     "make_private",
     "system",
     "writable_by_others",
@@ -233,10 +234,7 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
         BackendUnavailable: there is no such compiler. ParamInvalid: it fails; the text holds its last lines.
     """
     compiler = shutil.which(command[0])
-    digest = hashlib.sha256(repr((name, tuple(command), compiler, *system())).encode())
-    for file, content in sorted(files.items()):
-        digest.update(f"\0{file}\0{len(content)}\0".encode() + content)
-    target = cache_dir() / digest.hexdigest()[:32] / name
+    target = _place(name, files, command)
     if fetch(target) is not None:
         return target
     if compiler is None:
@@ -252,6 +250,14 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
     except OSError as error:
         raise ParamInvalid(f"{purpose} cannot be built in {target.parent}: {error}") from None
     return target
+
+
+def _place(name: str, files: Mapping[str, bytes], command: Sequence[str]) -> Path:
+    """Where a result is kept."""
+    digest = hashlib.sha256(repr((name, tuple(command), shutil.which(command[0]), *system())).encode())
+    for file, content in sorted(files.items()):
+        digest.update(f"\0{file}\0{len(content)}\0".encode() + content)
+    return cache_dir() / digest.hexdigest()[:32] / name
 
 
 def compiler() -> str:
@@ -280,10 +286,21 @@ def for_this_processor() -> list[str]:
 
 def build_library(name: str, source: Union[Path, Sequence[Path]], purpose: str, *flags: str) -> Path:
     """A shared library from C files and headers, by ``$CC`` or ``cc``; raises as ``build`` does."""
+    return build(name, *_library(source, flags), purpose)
+
+
+def kept_library(name: str, source: Union[Path, Sequence[Path]], *flags: str) -> Optional[Path]:
+    """What ``build_library`` has built and kept; None where it would have to build. Raises ParamInvalid as ``cache_dir``."""
+    target = _place(name, *_library(source, flags))
+    return target if fetch(target) is not None else None
+
+
+def _library(source: Union[Path, Sequence[Path]], flags: Sequence[str]) -> tuple[dict[str, bytes], list[str]]:
+    """Files and the command."""
     files = [source] if isinstance(source, Path) else source
     compiled = [file.name for file in files if file.suffix == ".c"]
     command = [compiler(), "-shared", "-fPIC", "-O2", "-pthread", *flags, "-o", "{out}", *compiled, "-ldl"]
-    return build(name, {file.name: file.read_bytes() for file in files}, command, purpose)
+    return {file.name: file.read_bytes() for file in files}, command
 
 
 def _run(command: Sequence[str], folder: str, purpose: str) -> None:

@@ -34,12 +34,21 @@ class Info(Command):
             action="store_true",
             help="also: patterns with reports of wrong results on boards, and what no verified file has had",
         )
+        parser.add_argument(
+            "--npu",
+            action="store_true",
+            help="also: what the NPU is given for each node, and limits that are near",
+        )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         file = model_file(args.model)
         if is_rkllm(file.path, file.data):
             return _rkllm(file, args.model, console)
-        told = [one.describe(file, args.check) for one in plugins.inspectors().values()]
+        known = plugins.inspectors()
+        if args.npu and "npu" not in known:
+            raise missing_library("npu", "--npu is not here")
+        asked = [one for one in known.values() if not one.topic or getattr(args, one.topic, False)]
+        told = [one.describe(file, args.check) for one in asked]
         described = [one for one in told if one is not None]
         if is_package(file.data):
             if not described:

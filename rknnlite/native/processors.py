@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, Optional, TypeVar
 
-__all__ = ["HelperThreads", "big_cores", "instructions", "processors", "stay_on"]
+__all__ = ["HelperThreads", "big_cores", "features", "instructions", "processors", "stay_on"]
 
 T = TypeVar("T")
 _Ends = SimpleQueue["tuple[int, Optional[BaseException]]"]
@@ -39,12 +39,16 @@ def _allowed() -> list[int]:
 
 
 @functools.lru_cache(maxsize=1)
+def features() -> str:
+    """What Linux says of the processor's instructions, words with spaces between them; empty where nobody knows."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
+        return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return ""
+
+
 def instructions() -> str:
     """A short text that differs between processors with other instructions."""
-    found = ""
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
-        found = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    return f"{os.uname().machine}-{zlib.crc32(found.encode()):08x}"
+    return f"{os.uname().machine}-{zlib.crc32(features().encode()):08x}"
 
 
 def stay_on(numbers: list[int]) -> None:

@@ -45,7 +45,7 @@ def conv(inputs: list[int], outputs: list[int], stride: int = 1) -> Node:
 def named(graph: Graph, soc: str) -> list[str]:
     played: Any = Played(graph, soc)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(issues, "read_graph", lambda model, index: model.graph)
+        patch.setattr(issues, "told_graph", lambda model: model.graph)
         return [one.pattern for one in issues.suspicions(played)]
 
 

@@ -431,6 +431,7 @@ READS = {
     "plugins/rknnlite_onnx/port.py": "what the vendor's toolkit wrote into a folder of ours",
     "plugins/rknnlite_onnx/toolkit_script.py": "a file of ours, in the toolkit's process, which has no rknnlite",
     "plugins/rknnlite_riscv/host.py": "the stub, of ours",
+    "plugins/rknnlite_cpu/engines/native/recipe.py": "C files of ours",
     "plugins/rknnlite_librknnrt/build.py": "C files of ours, and what was built of them",
     "plugins/rknnlite_librknnrt/headers.py": "a template of ours",
     "plugins/rknnlite_librknnrt/recipe.py": "C files of ours, and what was built of them",

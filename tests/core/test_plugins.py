@@ -220,6 +220,11 @@ def test_every_entry_point_of_ours_has_a_row() -> None:
 
 
 def test_backends_of_ours_have_the_names_of_their_plugins() -> None:
-    for name in (name for name, hooks in OURS.items() if "backends" in hooks):
-        assert plugins.backend(name) is plugins.backend(name)
+    """Or begin with it and a dash: ``npu-machine`` is of the plugin ``npu``."""
+    for plugin in (name for name, hooks in OURS.items() if "backends" in hooks):
+        offered = dict(plugins.offers("rknnlite_register_backends", plugin))[plugin]
+        assert offered
+        for name in (backend.name for backend in offered):
+            assert name == plugin or name.startswith(f"{plugin}-")
+            assert plugins.backend(name) is plugins.backend(name)
     assert all(plugins.backend(name) is backend for name, backend in plugins.backends().items())

@@ -19,6 +19,7 @@ from tests.support.swept import FOLDER, arrays, model
 CASES = {
     "binary.0004": ("rk3588.i8", "rv1106.i8"),  # Max on the CPU: floats rounded to the step in the file
     "lstm_states": ("rk3588.i8",),  # the recurrent weights count in steps of the initial state
+    "lstm_shifted": ("rk3588.i8", "rv1103b.i8"),  # a bias beyond 32 bits: sums are shifted before it is added
     "recurrent.0011": ("rv1103b.i8",),  # LSTM of a CPU: one step for all float weights
     "pool.0011": ("rk3588.i8",),  # means of int8 values are ties: the order of the sum decides
     "resize.0012": ("rk3588.i8",),  # the same of four corners

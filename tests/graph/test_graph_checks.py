@@ -302,3 +302,12 @@ def test_a_sum_whose_scale_may_be_cut():
         data = with_register(bytearray(data), register, change)
     facts = [guess.fact for guess in read_graph(ModelFile(data).model).guesses]
     assert any("2, 4 or 8 times too large" in fact for fact in facts)
+
+
+def test_results_that_nobody_reads_have_names_of_their_own():
+    """The file leaves out the first part of a Split whose second one is called as the node's results are."""
+    parts = [tensor("x", (2, 3, 4, 4), INPUT), Y]
+    data = container(build(root([graph(parts, [IN, node("Split", [0], [-1, 1]), OUT], [0], [1])])))
+    made = read_graph(ModelFile(data).model)
+    (split,) = [each for each in made.nodes if each.op == "Split"]
+    assert [made.tensors[i].name for i in split.outputs] == ["y:0", "y"]

@@ -46,8 +46,8 @@ CASES = [(name, node, soc, held) for (name, node, socs), held in NODES.items() f
 def registers_of(stem: str, node: int) -> OutputRegisters:
     graph = read_graph(ModelFile(genuine(stem)).model)
     stage = next(each for each in graph.nodes if each.index == node).stage
-    assert stage is not None and stage.registers is not None
-    return stage.registers
+    assert stage is not None and stage.read_registers is not None
+    return stage.read_registers()
 
 
 @pytest.mark.parametrize(("name", "node", "soc", "held"), CASES)
@@ -95,6 +95,6 @@ def test_tasks_inherit_from_the_last_but_one() -> None:
 def test_all_tasks_of_a_concatenation() -> None:
     graph = read_graph(ModelFile(genuine("channels.rk3588.i8")).model)
     stage = next(node for node in graph.nodes if node.index == 16).stage
-    assert stage is not None and stage.tasks is not None
-    found = {(each.bs_offset, each.out_multiplier, each.out_shift) for each in stage.tasks()}
+    assert stage is not None and stage.read_tasks is not None
+    found = {(each.bs_offset, each.out_multiplier, each.out_shift) for each in stage.read_tasks()}
     assert {(0, 0x5539, 16), (128, 0x5564, 15), (0, 0x5539, 15)} <= found

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_cpu.plan import MARKERS, ExecutionPlan
-from rknnlite_graph.graph import Graph, Node, Tensor, TensorRole
+from rknnlite_cpu.plan import ExecutionPlan
+from rknnlite_graph.graph import MARKERS, Graph, Node, Tensor, TensorRole
 from rknnlite_graph.read import read_graph
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported, RknnError
@@ -174,3 +174,10 @@ def test_stored_axes_are_known() -> None:
     axes = constant(np.array([1]))
     with pytest.raises(ModelInvalid, match="the_reducemean"):
         one_node("ReduceMean", [tensor("x", (2, 3, 4)), axes], [tensor("y", (2, 3))])
+
+
+@pytest.mark.parametrize(("op", "count"), [("PRelu", 1), ("MatMul", 1), ("OneHot", 2), ("ScatterND", 2)])
+def test_a_missing_operand_is_named(op: str, count: int) -> None:
+    given = [tensor(f"x{i}", (2, 3)) for i in range(count)]
+    with pytest.raises(ModelInvalid, match=f"the_{op.lower()}.*operand {count} is missing"):
+        one_node(op, given, [tensor("y", (2, 3))])

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from rknnlite_cpu.engines.native import recipe
 
 from rknnlite._version import __version__
 from tests.packaging.project import ROOT
@@ -19,6 +20,7 @@ from tools import librknnrt as tool
 from tools import wheel_check
 
 LIBRARIES = ("librknnrt.so", "librknn3_api.so")
+ENGINE = "rknnlite_cpu/engines/native/lib"
 HERE = f"{platform.machine()}-linux-gnu"
 
 
@@ -92,6 +94,8 @@ FILES = [
     for machine in tool.MACHINES
     for name in (*LIBRARIES, "made-of")
 ]
+FILES += [f"{ENGINE}/{each.machine}-linux-gnu/{each.name}.so" for each in recipe.VARIANTS]
+FILES += [f"{ENGINE}/{machine}-linux-gnu/made-of" for machine in tool.MACHINES]
 
 
 def test_a_wheel_has_libraries_that_a_wheel_of_the_sdist_lacks(
@@ -99,9 +103,9 @@ def test_a_wheel_has_libraries_that_a_wheel_of_the_sdist_lacks(
 ) -> None:
     whole, of_sdist = wheel(tmp_path / "whole", "a.py", *FILES), wheel(tmp_path / "sdist", "a.py")
     wheel_check.check_compiled(whole, of_sdist)
-    assert capsys.readouterr().out.count("for glibc 2.17 and newer\n") == 4
+    assert capsys.readouterr().out.count("for glibc 2.17 and newer\n") == 9
     wheel_check.check_compiled(of_sdist, of_sdist)
-    assert "of six files of compiled libraries it has 0" in capsys.readouterr().out
+    assert "of 13 files of compiled libraries it has 0" in capsys.readouterr().out
     with pytest.raises(AssertionError, match="lacks more than libraries"):
         wheel_check.check_compiled(whole, wheel(tmp_path / "less", "b.py"))
 
@@ -110,3 +114,4 @@ def test_nothing_else_that_is_compiled_belongs_into_a_wheel() -> None:
     assert all(wheel_check.belongs(name) for name in FILES)
     assert not wheel_check.belongs("rknnlite_librknnrt/lib/librknnrt.so")
     assert not wheel_check.belongs("rknnlite_cplugin/librknnrt.so")
+    assert not wheel_check.belongs(f"{ENGINE}/aarch64-linux-gnu/avx2.so")

@@ -329,7 +329,8 @@ def test_a_signal_handler_is_refused_or_right(context: LlmContext, package: Make
         wanted, others = tokens_of(mine), tokens_of(its)
 
         def ask() -> None:
-            before, mine.calls = mine.calls, []  # a list of its own: what is interrupted may be reading this one
+            # a list of its own: what is interrupted may be reading this one
+            before, mine.calls = mine.calls, []
             with suppress(ContextInvalid):  # none in the middle of a run
                 run(busy, [4, 5])
             mine.calls = before

@@ -1,4 +1,4 @@
-"""Which backend the tests of a context on the NPU's words try: the machine, or a kernel's on the rig (``kernel/test_contexts.py``)."""
+"""Which backend the tests of a context on the NPU's words try: the machine, or a kernel's on the rig."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ def test_a_refusal_names_the_register_and_the_context_goes_on(
     first = context._variant.program.tasks[1].first  # type: ignore[attr-defined]
     kept = int(words[first])
     words[first] = 0x0201_0000_0001_0FFC
-    with pytest.raises(errors.ModelUnsupported, match=r"CNA 0x0ffc"):
+    with pytest.raises(errors.ModelUnsupported, match=r"task 0 of node 1: CNA 0x0ffc"):
         context.infer(image)
     with pytest.raises(errors.ContextInvalid):
         context.get_outputs()
@@ -360,6 +360,8 @@ def test_what_it_cannot_run_is_said_when_it_is_opened() -> None:
     old = Path(__file__).parents[2] / "examples" / "rknn1" / "digits.rknn"
     with pytest.raises(errors.ModelUnsupported, match="never recorded"):
         rknnlite.open(old, backend=BACKEND)
+    with pytest.raises(errors.ModelUnsupported, match="weights were removed"):
+        opened("removed.rk3588.i8")
     with pytest.raises(errors.TargetPlatformUnmatch):
         opened(IMAGE, soc="rk3576")
     with pytest.raises(errors.ParamInvalid):
@@ -404,3 +406,17 @@ def test_addresses_fit_and_are_used_again() -> None:
 def test_a_backend_says_what_it_is() -> None:
     probe = MachineBackend().probe()
     assert probe.available and "only when it is named" in probe.reason
+
+
+def test_frames_are_flat_in_memory_and_descriptors() -> None:
+    with opened("conv_relu.rk3588.i8") as context:
+        image = np.zeros(context.inputs[0].dims, np.uint8)
+        other = image.astype(np.float32)
+        context.infer(image)
+        gc.collect()
+        before = len(gc.get_objects()), len(list(Path("/proc/self/fd").iterdir()))
+        for number in range(60):
+            context.infer(other if number % 2 else image)
+        gc.collect()
+        after = len(gc.get_objects()), len(list(Path("/proc/self/fd").iterdir()))
+        assert after[0] - before[0] < 50 and after[1] == before[1]

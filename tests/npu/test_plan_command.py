@@ -75,15 +75,24 @@ def test_what_cannot_be_planned_is_told_with_its_exit_code(call: Call, tmp_path:
         (2, ("--base", "weight=0", "internal=4G"), "'4G' is no address"),
         (2, ("--base", "memory=0", "internal=1"), "'memory=0' names no buffer"),
         (2, (*BASE, "--cores", "5"), "core mask 0x5: the file has tasks for the masks"),
+        (2, (*BASE, "--shape", "1"), "shape 1: the model has 1 sets of shapes"),
         (5, (*BASE, "--io", "1", "2"), "2 addresses for the 1 inputs and 2 outputs"),
         (1, (*BASE, "--out", str(tmp_path / "none" / "x.npz")), "there is no folder"),
     ):
         done = call("npu-plan", MODEL, *words)
         assert (done.code, said in done.err) == (code, True), done.err
     for name, said in (
-        ("dynamic_three.rk3588.i8", "3 graphs"),
+        ("conv_relu.rk3576.i8", "RKNPU f2: how this NPU family converts uint8 pixels"),
         ("conv_relu.rk3588.fp16", "how the NPU converts uint8 pixels"),
     ):
         done = call("npu-plan", genuine(name), *BASE, "--uint8")
         assert done.code == 3 and f"{name}.rknn: " in done.err and said in done.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_set_of_shapes_is_chosen(call: Call) -> None:
+    model = genuine("dynamic_three.rk3588.i8")
+    for number, size in enumerate((3072, 2304, 1536)):
+        done = call("npu-plan", model, *BASE, *IO[:3], "--shape", number, "--json")
+        assert {b["name"]: b["size"] for b in done.data["buffers"]}["in0"] == size
+        assert "several sets of shapes were never recorded" in done.data["never_recorded"][0]

@@ -120,3 +120,15 @@ def test_a_missing_or_foreign_array(tmp_path: Path) -> None:
     (tmp_path / dump.tensors[1].file).write_bytes(b"junk")
     with pytest.raises(ParamInvalid, match="cannot be read"):
         dump.value("a/b")
+
+
+def test_tensors_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    writer = DumpWriter(tmp_path)
+    for item in range(2):
+        for size in (2, 3, 2):
+            writer.add("x", np.full((1, size), size, np.float32), dtype="FP32", item=item)
+        writer.add("x#2", np.zeros((1, 5), np.float32), dtype="FP32", item=item)
+    writer.close()
+    dump = Dump.read(tmp_path)
+    assert dump.names == ["x", "x#2", "x#3", "x#2#2"]
+    assert [dump.value(name).shape for name in dump.names] == [(2, 2), (2, 3), (2, 2), (2, 5)]

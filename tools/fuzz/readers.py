@@ -34,6 +34,8 @@ from rknnlite_llm.gbnf_lark import lark_of_gbnf
 from rknnlite_llm.gguf import read_gguf
 from rknnlite_llm.schemas import schema_text
 from rknnlite_llm.template_budget import RenderStopped
+from rknnlite_npu.machine.machine import Machine
+from rknnlite_npu.machine.memory import Memory
 from rknnlite_npu.placement import Bases
 from rknnlite_npu.submission import plan
 from rknnlite_protocol import grpc_codec, rest_codec
@@ -47,8 +49,9 @@ from rknnlite.errors import RknnError
 from rknnlite.files.arrays import array_of, read_archive
 from rknnlite.formats import ModelFile
 from rknnlite.formats.rkllm import RkllmFile
-from tests.support import damage, llm_damage
+from tests.support import damage, llm_damage, npu_damage
 from tests.support.corpus import genuine
+from tests.support.npu_damage import npu_files, use_plan
 from tests.support.onnx_damage import edited_networks
 
 __all__ = ["READERS", "Reader", "used"]
@@ -364,14 +367,19 @@ def _use_library_wire(data: bytes, folder: Path) -> object:
     return None
 
 
-def _npu_files() -> list[bytes]:
-    names = ("conv_relu.rk3588.i8", "conv_relu.rk3576.i8", "conv_uneven.rv1106.i8")
+def _machine_files() -> list[bytes]:
+    names = ("act_silu.rk3588.i8", "conv_uneven.rk3588.fp16", "packed_mixed.rk3588.i8", "unet_like.rk3588.i8")
     return [(ROOT / "tests/data" / f"{name}.rknn").read_bytes() for name in names]
 
 
-def _use_npu_plan(data: bytes, folder: Path) -> object:
+def _use_machine(data: bytes, folder: Path) -> object:
+    """All tasks of one core on buffers as large as the file asks for, if that is not much."""
     found = plan(ModelFile(data).model, Bases(weight=1 << 28, internal=1 << 29))
-    return found.jobs(3 if len(found.program.first_tasks) > 1 else 0), found.weight_image()
+    memory, image = Memory(), found.weight_image()
+    memory.map(1 << 28, image)
+    memory.map(1 << 29, np.zeros(min(found.program.internal_size, 1 << 24), np.uint8))
+    Machine(found.program.family).run(memory, [found.tasks[i] for job in found.jobs() for i in job.cores[0]])
+    return None
 
 
 READERS: dict[str, Reader] = {
@@ -381,7 +389,10 @@ READERS: dict[str, Reader] = {
     "grpc": Reader(_grpc, _use_grpc, _no_message()),
     "library-wire": Reader(_library_wire, _use_library_wire, allowance=1 << 30),
     "npy": Reader(_npy, lambda data, _: array_of(data), (ValueError,)),
-    "npu-plan": Reader(_npu_files, _use_npu_plan, (), lambda: st.one_of(list(map(damage.mixed, _npu_files())))),
+    "npu-machine": Reader(
+        _machine_files, _use_machine, (), lambda: st.one_of(list(map(damage.mixed, _machine_files()))), allowance=1400 << 20
+    ),
+    "npu-plan": Reader(npu_files, use_plan, (), lambda: st.one_of(list(map(npu_damage.damaged, npu_files())))),
     "npz": Reader(_npz, _use_npz, (ValueError, OSError)),
     "onnx": Reader(_onnx, _use_onnx, _no_message(), _onnx_edits),
     "onnx-file": Reader(lambda: _onnx()[:1], _use_onnx_file, (), lambda: edited_networks(_onnx()[0])),

@@ -222,6 +222,16 @@ def _lstm_last_states(n: Net) -> list[str]:
     return _recurrent("LSTM", hidden=5, outputs=3)(n)[1:]
 
 
+def _lstm_shifted(n: Net) -> list[str]:
+    """One row weighs next to nothing beside its bias, which passes 32 bits in steps of the row."""
+    w, r = n.rng.standard_normal((1, 32, 12)) * 0.4, n.rng.standard_normal((1, 32, 8)) * 0.4
+    b = n.rng.standard_normal((1, 64)) * 0.1
+    w[:, 3] *= 1e-10
+    r[:, 3] *= 1e-10
+    b[:, 3] = 60
+    return n.ops("LSTM", 1, n.x(3, 1, 12), n.const(w), n.const(r), n.const(b), hidden_size=8)
+
+
 def _rnn(n: Net) -> str:
     return n.op("RNN", n.x(6, 1, 12), n.weight(1, 16, 12), n.weight(1, 16, 16), hidden_size=16)
 
@@ -305,5 +315,6 @@ def cases() -> Iterator[Case]:
     yield Case("gru_linear_before_reset", _recurrent("GRU", linear_before_reset=1))
     yield Case("lstm_states", _lstm_states)
     yield Case("lstm_last_states", _lstm_last_states)
+    yield Case("lstm_shifted", _lstm_shifted)
     yield Case("gru_reverse_reset", _recurrent("GRU", "reverse", linear_before_reset=1))
     yield Case("rnn", _rnn)

@@ -128,5 +128,8 @@ for _name, _file, _feed, _how in (
      {**_UNIT, "source": face(64, 0.45, 0.2, -0.12), "meaning": "points_iris"}),
     ("selfie_segmentation", "selfie_segmentation/selfie_segmentation", image(256, name="input_1"),
      {**_UNIT, "source": faces(256), "meaning": "mask"}),
+    ("palm_detection", "palm_detection/palm_detection_lite", image(192, name="input_1"), _UNIT),
+    # no package has a picture of a hand: what these tell of photographs means nothing, so nothing is read in it
+    ("hand_landmark", "hand_landmark/hand_landmark_lite", image(224, name="input_1"), _UNIT),
 ):  # fmt: skip
     network(f"mediapipe_{_name}", _feed, **_MEDIA, **_how)(_tflite(_file))

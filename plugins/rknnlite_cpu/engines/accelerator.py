@@ -27,7 +27,7 @@ from .engine import Engine, Kernels, Program, Stopped, nothing
 from .engine_cache import Store
 from .partition import pays, segment_of
 
-__all__ = ["Accelerator", "Island", "Subject"]
+__all__ = ["Accelerator", "Island"]
 
 _MOST_PROGRAMS = 2
 """For different numbers of threads; each has the weights."""
@@ -273,29 +273,3 @@ class Accelerator:
             return parts if whole else None
         except (ValueError, KeyError, TypeError):
             return None
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A graph that engines may compute, and what is known of it."""
-
-    graph: Graph
-    label: str
-    """Of the model, for messages."""
-    taken: frozenset[str]
-    """Types of nodes that custom operators have."""
-    key: tuple[object, ...]
-    """What verdicts depend on beside the engine."""
-    check: Callable[[], None]
-    """Raises ModelInvalid when the file of the weights was changed."""
-    precise: bool = True
-    """Whether integers of 8 bits are to be the numpy kernels' to the byte."""
-
-    def accelerator(self, engines: Sequence[Engine]) -> Accelerator:
-        """What engines compute of it."""
-        store = self.store(*(engine.version for engine in engines))
-        return Accelerator(engines, self.graph, self.label, self.taken, store, self.check, self.precise)
-
-    def store(self, *more: object) -> Store:
-        """Entries about this graph."""
-        return Store([*self.key, *more, sorted(self.taken), self.precise])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shutil
+import threading
 from importlib import metadata
 from importlib.util import find_spec
 from typing import Any, Optional
@@ -21,18 +22,20 @@ __all__ = ["NAMES", "asked", "candidates", "chosen", "engines", "version"]
 
 NAMES = ("numpy", "native", "onnxruntime", "openvino")
 _DEFAULT = ("native", "onnxruntime")
-"""The first has networks of 8 bits, the second what is left."""
+"""The first has what it computes, of 8 bits and float16, the second what is left."""
+_PATIENCE = 1.0
+"""Seconds of a program before a compiler runs for it."""
 
 
 def chosen(given: Any) -> tuple[Engine, ...]:
-    """The engine that an option names, else ``RKNNLITE_ENGINE``, else those of ``native`` and onnxruntime that are there.
+    """The engine that an option names, else ``RKNNLITE_ENGINE``, else those of ``native`` and onnxruntime that are ready.
 
     None at all: the numpy kernels. Raises ParamInvalid for an unknown name, BackendUnavailable or ParamInvalid for one that was
     asked for and is not installed or cannot be built.
     """
     name = asked(given)
     if name is None:
-        return tuple(engine for each in _DEFAULT if (engine := _where_possible(each)) is not None)
+        return tuple(engine for each in _DEFAULT if (engine := _at_once(each)) is not None)
     if name not in NAMES:
         raise ParamInvalid(f"engine {name!r:.80} is unknown; there are {', '.join(NAMES)}")
     if name == "numpy":
@@ -65,7 +68,43 @@ def candidates() -> list[str]:
 
 
 def _is_there(name: str) -> bool:
-    return bool(shutil.which(buildcache.compiler().split()[0])) if name == "native" else not _lacking(name)
+    if name != "native":
+        return not _lacking(name)
+    if _has_compiler():
+        return True
+    from .native.prebuilt import prebuilt  # where there is a compiler nobody asks
+
+    return prebuilt() is not None
+
+
+def _has_compiler() -> bool:
+    return bool(shutil.which(buildcache.compiler().split()[0]))
+
+
+def _at_once(name: str) -> Optional[Engine]:
+    """As ``_where_possible``, and no frame waits for a compiler: what it builds is for contexts to come."""
+    if name == "native" and _has_compiler() and not _native_is_ready():
+        _build_later()
+        return None
+    return _where_possible(name)
+
+
+def _native_is_ready() -> bool:
+    from .native.library import is_ready
+
+    try:
+        return is_ready()
+    except ParamInvalid:  # of the cache, which building tells
+        return True
+
+
+@functools.cache
+def _build_later() -> None:
+    """For programs that live long enough."""
+    logger.info("the native engine is being built; networks that are opened later have it")
+    timer = threading.Timer(_PATIENCE, _native_where_possible)
+    timer.name, timer.daemon = "rknnlite-build", True
+    timer.start()
 
 
 def engines(candidate: str) -> tuple[Engine, ...]:
@@ -115,7 +154,7 @@ def _native_where_possible() -> Optional[Engine]:
     try:
         return _native()
     except (BackendUnavailable, ParamInvalid) as error:
-        logger.info("the native engine is not used, which computes networks of 8 bits fastest: %s", error)
+        logger.info("the native engine is not used, which computes networks fastest: %s", error)
         return None
 
 

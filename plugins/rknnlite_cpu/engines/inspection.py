@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from rknnlite_graph.graph import Graph
-from rknnlite_graph.read import read_graph
+from rknnlite_graph.read import told_graph
 
 from rknnlite.errors import RknnError
 from rknnlite.formats import NO_ATTRIBUTES, ModelFile, is_package
@@ -15,9 +15,8 @@ from rknnlite.spi.inspection import Description, Inspector
 
 from ..fidelity import Fidelity
 from . import choice
-from .accelerator import Subject
 from .engine_cache import digest_of
-from .tiers import NUMPY, kept_choice, same_on_all
+from .fastest import NUMPY, Subject, kept_choice, same_on_all
 
 __all__ = ["EngineInspector"]
 
@@ -32,7 +31,7 @@ class EngineInspector(Inspector):
         if is_package(file.data) or is_rkllm(file.path, file.data):
             return None
         try:
-            graph = read_graph(file.model, file.model.default_shape)
+            graph = told_graph(file.model)
         except RknnError:  # which others tell
             return None
         name, told = _told(file, graph)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rknnlite_graph.graph import Graph, Node, TensorRole
+from rknnlite_graph.graph import MARKERS, Graph, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered, Segment
 from rknnlite_graph.operators import operator_of
 
@@ -26,10 +26,9 @@ from .proof import agrees, random_value
 
 __all__ = ["Found", "Prover"]
 
-_MOST_ELEMENTS = 1 << 23
-"""Of the results that are looked at together, and of the weights behind them with their copies: 32 MiB."""
+_MOST_ELEMENTS = 1 << 21
+"""Of the results that are looked at together, and of the weights behind them with their copies: 8 MiB."""
 _COPIES = 4
-_MARKERS = ("InputOperator", "OutputOperator")
 _CHECKED = (
     "Gather",
     "GatherElements",
@@ -87,7 +86,7 @@ class Prover:
 
     def islands(self) -> Iterator[Found]:
         """Every island that holds."""
-        nodes = [node for node in self._graph.nodes if node.op not in _MARKERS]
+        nodes = [node for node in self._graph.nodes if node.op not in MARKERS]
         ahead = islands_of(nodes, self._lowered)
         while ahead:
             part = ahead.pop(0)
@@ -102,7 +101,7 @@ class Prover:
 
     def _may_be(self, node: Node, taken: Collection[str]) -> bool:
         """Whether a node is one for engines at all; the proof has the last word."""
-        if node.op in taken or node.index not in self._kernels or node.op in _MARKERS:
+        if node.op in taken or node.index not in self._kernels or node.op in MARKERS:
             return False
         tensors = self._graph.tensors
         live = [i for i in node.inputs if i >= 0 and tensors[i].role is not TensorRole.CONST]

@@ -3,7 +3,7 @@
 A program of a few frames never pays. Once frames have taken ``_PATIENCE`` seconds, the installed engines are proven, compiled and
 loaded one after the other in a thread of their own. One that is ready is held against the numpy kernels on the next frames,
 real ones: it takes over when the edges of all its islands have had the same bytes and it has taken less time. Only networks whose
-results are integers throughout begin so (see ``same_on_all``): numbers of a context never change in mid-life.
+results are integers throughout begin so (see ``fastest.same_on_all``): numbers of a context never change in mid-life.
 """
 
 from __future__ import annotations
@@ -14,25 +14,23 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import numpy as np
-from rknnlite_graph.graph import Graph
 
 from rknnlite.log import logger
 from rknnlite.native.forks import after_fork
 
 from ..kernels.buffers import trim
 from ..kernels.threads import limited, share
-from ..plan import MARKERS, ExecutionPlan, Step, Watch
+from ..plan import ExecutionPlan, Step, Watch
 from ..values import Array
 from . import choice
-from .accelerator import Accelerator, Island, Subject
+from .accelerator import Accelerator, Island
 from .engine import Engine, Kernels, Stopped
-from .engine_cache import Store
-from .proof import is_floating
+from .fastest import NUMPY, Fastest, Subject, keep_choice
 
-__all__ = ["NUMPY", "Fastest", "Tiers", "kept_choice", "same_on_all"]
+__all__ = ["Tiers"]
 
 _PATIENCE = 1.0
 """Seconds of frames before anything is tried: about what that costs, so that it is never more than twice what was needed."""
@@ -42,47 +40,6 @@ _WAIT = 0.05
 """Seconds between two looks at whether to go on."""
 _BREATH = 2e-4
 """Seconds in which frames get the interpreter, after each step of a proof."""
-
-
-NUMPY = "numpy"
-
-
-def same_on_all(graph: Graph) -> bool:
-    """Whether every engine gives the bytes of the numpy kernels: no result is a float, or behind one and wider than 8 bits."""
-    tensors = graph.tensors
-    return all(
-        all(
-            tensors[i].in_eight_bits
-            or not (is_floating(node) or (tensors[i].quant is None and tensors[i].dtype.is_float))
-            for i in node.outputs
-        )
-        for node in graph.nodes
-        if node.op not in MARKERS
-    )
-
-
-class Fastest(NamedTuple):
-    """An engine, or ``numpy``, and how many nodes of the graph it computes."""
-
-    name: str
-    nodes: int = 0
-
-
-def kept_choice(subject: Subject, names: Sequence[str]) -> Optional[Fastest]:
-    """The fastest of some engines as an earlier process has found; None where none has."""
-    found, _, nodes = (
-        (_choices(subject, names).fetch("fastest") or b"").decode("ascii", "replace").partition(" ")
-    )
-    return Fastest(found, int(nodes)) if found in (*names, NUMPY) and nodes.isdigit() else None
-
-
-def keep_choice(subject: Subject, names: Sequence[str], fastest: Fastest) -> None:
-    """For later processes."""
-    _choices(subject, names).keep("fastest", f"{fastest.name} {fastest.nodes}".encode())
-
-
-def _choices(subject: Subject, names: Sequence[str]) -> Store:
-    return subject.store("fastest of", *map(choice.version, names))
 
 
 class Tiers:

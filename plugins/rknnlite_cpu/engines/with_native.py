@@ -16,7 +16,10 @@ __all__ = ["Native"]
 
 
 class Native(Engine):
-    """Networks of 8 bits by ``native/*.c``. Raises BackendUnavailable without a compiler, ParamInvalid when it fails."""
+    """Networks of 8 bits and of float16 by ``native/*.c``.
+
+    Raises BackendUnavailable without a compiler, ParamInvalid when it fails.
+    """
 
     name = "native"
 

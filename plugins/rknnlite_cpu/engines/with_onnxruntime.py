@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import onnxruntime
+from rknnlite_backend.versions import version_numbers
 from rknnlite_graph import unary_functions
 from rknnlite_graph.lowering import Form
 from rknnlite_programs import buildcache
@@ -24,6 +25,8 @@ from .int8_exactness import exact_in_bytes
 
 __all__ = ["OnnxRuntime"]
 
+_OLDEST = (1, 17)
+"""Older ones leave out the rounding to float16 of a cast there and back, and take no operator that runs on their threads."""
 _FATAL = 4
 _PROVIDERS = ["CPUExecutionProvider"]
 _DONE = b"\x32\x09optimised"
@@ -102,7 +105,12 @@ class OnnxRuntime(Engine):
     name = "onnxruntime"
 
     def __init__(self) -> None:
+        """Raises ImportError for an onnxruntime that is too old."""
         self._precise = False
+        if version_numbers(onnxruntime.__version__) < _OLDEST:
+            raise ImportError(
+                f"onnxruntime {onnxruntime.__version__} does not round to float16; 1.17 or newer does"
+            )
 
     @functools.cached_property
     def _library(self) -> Optional[str]:

@@ -53,22 +53,6 @@ def _plain_product(
     return out if c is None else out + c * np.float32(view.parameters["beta"])
 
 
-def symmetric_step(view: NodeView) -> np.float32 | None:
-    """The step in which B is requantised without zero point, as the NPU needs what it uses in place of weights.
-
-    The step is max(|min|, |max|) / 127 of the calibrated range (measured: makes products bit-identical), or what the
-    registers tell where the file has no ranges. None: it stays as it is, as where either operand is stored: there the weights have
-    their zero point.
-    """
-    tensor = view.tensor(1)
-    if view.is_const(0) or view.is_const(1) or tensor.quant is None or tensor.dtype.bits != 8:
-        return None
-    step = np.float32(view.attrs.get("b_step", 0))
-    if tensor.value_range is not None:
-        step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
-    return step if step > 0 else None
-
-
 @op("exMatMul")
 def ex_matmul(view: NodeView) -> Kernel:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
@@ -79,7 +63,7 @@ def ex_matmul(view: NodeView) -> Kernel:
         return real_kernel(view, _ex_matmul)
     if not (view.tensor(0).in_eight_bits and view.tensor(1).in_eight_bits):
         return real_kernel(view, _ex_matmul)
-    step_a, step_b, again = _step(view, 0), _step(view, 1), symmetric_step(view)
+    step_a, step_b, again = _step(view, 0), _step(view, 1), view.symmetric_step
     unit = np.float32(step_a * float(again or np.float32(step_b)))
 
     def run(_: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -91,7 +75,7 @@ def ex_matmul(view: NodeView) -> Kernel:
 
 
 def _ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
-    step = symmetric_step(view)
+    step = view.symmetric_step
     b = b if step is None else np.clip(np.rint(b / step), -128, 127) * step
     return _with_third(view, _items(a, b, matmul), c)
 

@@ -34,6 +34,7 @@ __all__ = [
     "finisher",
     "index_factor",
     "output_stage",
+    "real_function",
 ]
 
 Finish = Callable[[Array, Optional[Array]], Array]
@@ -292,7 +293,7 @@ def _function_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Sta
     if row.line:
         function = partial(hard_sigmoid, alpha=1.0, beta=stage.index_offset / row.index_units + 0.5)
     else:
-        function = _same_everywhere(row, stage) if y.dtype.bits == 8 else _real_function(view, fused, stage)
+        function = _same_everywhere(row, stage) if y.dtype.bits == 8 else real_function(view, fused, stage)
     factor, store = _factor(index_factor(conv, stage) * (1 / row.index_units)), storing(y)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
@@ -325,7 +326,7 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
     slope, multiplies = _slope(conv, stage, fused), fused.join is Join.MUL
     early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
     gentle = slope is not None and slope.dtype == np.float32 and bool(((slope > 0) & (slope <= 1)).all())
-    function = _real_function(view, fused, stage) if fused.after is Activation.TABLE else None
+    function = real_function(view, fused, stage) if fused.after is Activation.TABLE else None
     if function is not None and view.floats_behind_bytes:
         function = partial(in_double, function)
 
@@ -378,7 +379,7 @@ def _limiter(activation: Optional[Activation], stage: Stage) -> Optional[Callabl
     return lambda real, out: real.clip(low, high, out=out)
 
 
-def _real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Array], Array]:
+def real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Array], Array]:
     """The function of a fused activation; parameters that no attribute holds are read off its stage."""
     row = TABLE_FUNCTIONS[fused.function]
     function = FUNCTIONS[row.name]

@@ -1,18 +1,23 @@
-"""LSTM and GRU: the recurrence in float, only the outputs are rounded."""
+"""LSTM and GRU: the recurrence in float, only the outputs are rounded; before integers of 8 bits by ``ordered_recurrence``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from rknnlite_graph.graph import RECURRENT_GATES, RecurrentParams
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.unary_functions import sigmoid
 
-from ..registry import real_op
-from ..values import Array
+from ..registry import check_operands, op, real_kernel, real_op
+from ..values import Array, Kernel
+from .ordered_recurrence import Ordered
 
 __all__: list[str] = []
+
+_Direction = Callable[..., "tuple[Array, Array, Array]"]
+"""(direction, x, h, c, lengths, backwards) -> Y, h, c"""
 
 
 def _check_gates(view: NodeView) -> None:
@@ -26,14 +31,36 @@ def _check_gates(view: NodeView) -> None:
             raise view.fail(f"{name} {view.attrs[name]} is not supported")
 
 
-@real_op("exLSTM", "LSTM", "exGRU", "GRU", check=_check_gates)
-def recurrent(
+@op("exLSTM", "LSTM", "exGRU", "GRU")
+def recurrent(view: NodeView) -> Kernel:
+    """x [T, B, I] -> Y, Y_h [, Y_c]; Y is [T, D, B, H], or [T, B, D * H] when its tensor has rank 3."""
+    check_operands(view, 1)
+    _check_gates(view)
+    params = view.node.recurrent
+    if params is None or not view.floats_behind_bytes:
+        return real_kernel(view, _recurrent)
+    return real_kernel(view, partial(_sequences, Ordered(params).run), wide=False)
+
+
+def _recurrent(
     view: NodeView, x: Array, lengths: Array | None = None, h0: Array | None = None, c0: Array | None = None
 ) -> tuple[Array, ...]:
-    """x [T, B, I] -> Y, Y_h [, Y_c]; Y is [T, D, B, H], or [T, B, D * H] when its tensor has rank 3."""
     params = view.node.recurrent
     if params is None:
         raise view.fail("it has no decoded weights; recurrent nodes on the CPU are not supported yet")
+    return _sequences(partial(_run, params), view, x, lengths, h0, c0)
+
+
+def _sequences(
+    run: _Direction,
+    view: NodeView,
+    x: Array,
+    lengths: Array | None = None,
+    h0: Array | None = None,
+    c0: Array | None = None,
+) -> tuple[Array, ...]:
+    params = view.node.recurrent
+    assert params is not None
     steps, batch = x.shape[0], int(np.prod(x.shape[1:-1]))
     x = x.reshape(steps, batch, x.shape[-1])
     limits = np.full(batch, steps) if lengths is None else lengths.reshape(-1).astype(np.int64)
@@ -41,7 +68,7 @@ def recurrent(
     for d in range(params.directions):
         backwards = params.reverse or d == 1
         h, c = _state(h0, d, batch, params), _state(c0, d, batch, params)
-        y, h, c = _run(params, d, x, h, c, limits, backwards)
+        y, h, c = run(d, x, h, c, limits, backwards)
         sequences.append(y)
         last_h.append(h)
         last_c.append(c)

@@ -17,7 +17,15 @@ from rknnlite_graph.output_registers import OutputRegisters
 
 from ..values import centred_range
 
-__all__ = ["Array", "Converter", "output_converter", "saturate", "shift", "shift_by_sign"]
+__all__ = [
+    "Array",
+    "Converter",
+    "output_converter",
+    "saturate",
+    "shift",
+    "shift_by_sign",
+    "shift_wide_by_sign",
+]
 
 Array = NDArray[Any]
 Converter = Callable[[Array, Array], None]
@@ -47,6 +55,15 @@ def shift_by_sign(products: Array, bits: int, negative: int) -> Array:
     products *= np.where(products < 0, 2.0**-negative, 2.0**-bits)
     np.rint(products, out=products)
     return saturate(products)
+
+
+def shift_wide_by_sign(products: Array, bits: int, negative: int) -> Array:
+    """As ``shift_by_sign``, of int64 products of 16-bit layers, which pass the 53 bits of a double; the results are double."""
+    by = np.where(products < 0, negative, bits).astype(np.int64)
+    whole = products >> by
+    rest, half = products - (whole << by), np.left_shift(1, np.maximum(by - 1, 0))
+    up = (rest > half) | ((rest == half) & (whole & 1 == 1))
+    return saturate((whole + (up & (by > 0))).astype(np.float64))
 
 
 def output_converter(registers: OutputRegisters, y: Tensor) -> Converter:

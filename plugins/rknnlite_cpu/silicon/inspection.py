@@ -30,14 +30,16 @@ class SiliconInspector(Inspector):
             return None
         try:
             graph = read_graph(file.model, file.model.default_shape)
-            if not any(node.stage is not None and node.stage.registers is not None for node in graph.nodes):
+            if not any(
+                node.stage is not None and node.stage.read_registers is not None for node in graph.nodes
+            ):
                 return None
             data: dict[str, Any] = {"silicon": {"measured_on": graph.measured_on}}
             rest: list[Part] = []
             if check:
                 told, text = _checked(silicon_graph(graph))
                 data["silicon"].update(told)
-                rest.append(f"\n{text}")
+                rest.append(f"\n{text}\n")
         except RknnError:  # which others tell
             return None
         return Description(data, [Line(f"{'on a chip:':15}{evidence(graph.measured_on)}", hang=15)], [], rest)

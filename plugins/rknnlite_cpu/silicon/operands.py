@@ -21,7 +21,7 @@ from rknnlite.tensor import DType
 
 from ..values import Kernel
 from .arithmetic import Array, output_converter, saturate, shift
-from .moves import MOVES, move_kernel
+from .moves import move_kernel, moves
 from .pools import average_kernel
 from .stage import first_operand, operand_converter
 from .tables import table_of_indices
@@ -57,7 +57,7 @@ def chip_kernel(view: NodeView) -> Optional[Kernel]:
         return _norm_kernel(view, registers)
     if op == "AveragePool":
         return average_kernel(view)
-    if op in MOVES:
+    if moves(view):
         return move_kernel(view)
     unit = _unit(view, registers)
     return None if unit is None else _unary_kernel(view, registers, unit)

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Optional
 
-from rknnlite_graph.graph import Activation, Graph, Node, Tensor
+import numpy as np
+from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Graph, Node, Stage, Tensor
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.output_registers import OutputRegisters
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType
 
-from .moves import MOVES
+from .moves import moves
 from .operands import chip_kernel
 from .trial import steps_apart
 
@@ -38,7 +39,7 @@ def silicon_graph(graph: Graph) -> Graph:
         ModelUnsupported: a file without registers.
     """
     of_npu = [node for node in graph.nodes if node.on_npu and node.op not in _MARKERS]
-    if not any(node.stage is not None and node.stage.registers is not None for node in of_npu):
+    if not any(node.stage is not None and node.stage.read_registers is not None for node in of_npu):
         raise ModelUnsupported(
             "fidelity='silicon' computes in the registers of an NPU, and this file has none for it; open it with "
             "fidelity='simulator'"
@@ -49,6 +50,8 @@ def silicon_graph(graph: Graph) -> Graph:
 def _marked(graph: Graph, node: Node) -> Node:
     if node.stage is None:
         return node
+    if node.on_npu and node.stage.read_registers is not None:
+        node = replace(node, stage=replace(node.stage, registers=node.stage.read_registers()))
     view = NodeView(graph, node)
     why = _against(view)
     if why is None and node.conv is None:
@@ -63,7 +66,7 @@ def _tried(view: NodeView) -> tuple[Optional[OutputRegisters], Optional[str]]:
     node = view.node
     assert node.stage is not None and node.stage.registers is not None
     first, nearest = node.stage.registers, 0
-    for registers in dict.fromkeys((first, *(node.stage.tasks() if node.stage.tasks else ()))):
+    for registers in dict.fromkeys((first, *(node.stage.read_tasks() if node.stage.read_tasks else ()))):
         tried = NodeView(view.graph, replace(node, stage=replace(node.stage, registers=registers)))
         kernel = chip_kernel(tried)
         if kernel is None:
@@ -102,7 +105,7 @@ def _moves(view: NodeView) -> bool:
     sources = [
         tensor for tensor in view.inputs if tensor is not None and not tensor.dtype.name.startswith("INT64")
     ]
-    if view.node.op not in MOVES or not sources:
+    if not moves(view) or not sources:
         return False
     first = view.outputs[0]
     kept = sources if view.node.op == "Concat" else sources[:1]
@@ -120,14 +123,28 @@ def _against_convolution(view: NodeView) -> Optional[str]:
     assert conv is not None and stage is not None and stage.registers is not None
     if fused is None or not conv.quantised:
         return _FLOAT
-    if view.tensor(0).dtype is not DType.INT8 or view.outputs[0].dtype is not DType.INT8:
-        return "nobody has measured how its 16 bits are rounded"
+    if view.tensor(0).dtype is not view.outputs[0].dtype:
+        return "it changes the type of its values, and nobody has measured how"
     if stage.registers.truncation:
         return "its sums are shifted before the bias is added, and nobody has measured how that rounds"
     if fused.after is Activation.TABLE and stage.lut is None:
         return "no table was uploaded for it"
-    if fused.applies(Activation.CLIP) and (stage.limits[0] or 0) > 0:
-        return "its Clip begins above 0, and nobody has measured how the NPU takes such limits"
+    if fused.applies(Activation.CLIP) and ((stage.limits[0] or 0) > 0 or stage.clip is not None):
+        return "nobody has measured how the NPU takes limits like those of its Clip"
+    if not _whole_slopes(fused, conv, stage):
+        return "its slopes are no whole numbers in the file, and what the NPU makes of them is not known"
     if fused.join is not None and view.is_const(1):
         return "its second operand is stored, and in which form the NPU gets it is not known"
     return None
+
+
+def _whole_slopes(fused: FusedOp, conv: ConvParams, stage: Stage) -> bool:
+    """Whether slopes are what the registers, or whole numbers beside them, say."""
+    assert stage.registers is not None
+    fraction = 2.0 ** (stage.registers.bs_shift_negative - stage.registers.bs_shift)
+    if fused.applies(Activation.LEAKY_RELU):
+        return stage.slope == stage.registers.bn_multiplier / fraction
+    if fused.applies(Activation.PRELU):
+        whole = None if conv.slope is None else conv.slope.astype(np.float64) * fraction
+        return whole is not None and bool((whole == np.rint(whole)).all())
+    return True

@@ -10,8 +10,10 @@ from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage, T
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.output_registers import OutputRegisters
 
+from rknnlite.tensor import DType
+
 from ..values import OutputStage
-from .arithmetic import Array, output_converter, saturate, shift, shift_by_sign
+from .arithmetic import Array, output_converter, saturate, shift, shift_by_sign, shift_wide_by_sign
 from .tables import table_of_indices
 
 __all__ = ["chip_stage", "first_operand", "operand_converter", "slopes_of"]
@@ -30,11 +32,16 @@ def chip_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage) -
     unit = _bn_unit(view, fused, conv, stage)
     convert = output_converter(registers, view.outputs[0])
     operand_of = operand_converter(view, 1, registers) if fused.join is not None else None
+    wide = view.tensor(0).dtype is not DType.INT8
     multiplies, late_relu = fused.join is Join.MUL, fused.join is not None and fused.after is Activation.RELU
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
-        values = np.multiply(acc, multiplier[:, channels], dtype=np.float64)
-        values = shift_by_sign(values, registers.bs_shift, registers.bs_shift_negative)
+        if wide:
+            products = acc.astype(np.int64) * multiplier[:, channels].astype(np.int64)
+            values = shift_wide_by_sign(products, registers.bs_shift, registers.bs_shift_negative)
+        else:
+            values = np.multiply(acc, multiplier[:, channels], dtype=np.float64)
+            values = shift_by_sign(values, registers.bs_shift, registers.bs_shift_negative)
         if unit is not None:
             values = unit(values, channels)
         if operand is not None and operand_of is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rknnlite_graph.graph import Activation, Graph, Node, Tensor
 
 from rknnlite.formats import IoTensor
+from rknnlite.tensor import DType
 
 from ..input_conversion import on_npu
 from .rules import left_to_simulator
@@ -28,18 +29,20 @@ def assumptions(graph: Graph) -> dict[str, list[str]]:
     """Roundings that nobody has measured, taken to be half to even as all others are -> nodes that have them."""
     found: dict[str, list[str]] = {}
     for node in graph.nodes:
-        for fact in _assumed(node):
+        for fact in _assumed(graph, node):
             found.setdefault(fact, []).append(node.label())
     return found
 
 
-def _assumed(node: Node) -> Iterator[str]:
+def _assumed(graph: Graph, node: Node) -> Iterator[str]:
     stage, fused = node.stage, node.fused
     if stage is None or not stage.in_registers or stage.registers is None:
         return
     table = stage.lut is not None and (fused is None or fused.after in (None, Activation.TABLE))
     if table:
         yield "indices and lines of activation tables"
+    if graph.tensors[node.outputs[0]].dtype is DType.INT16:
+        yield "all shifts of 16-bit layers"
     if stage.registers.ew_shift and not table:
         yield "the shift of a second operand"
     if fused is not None and fused.join is not None and stage.registers.bn_shift and stage.second_scale != 1:

@@ -229,10 +229,8 @@ class _Builder:
         if not partial_results or min(operands[:1], default=_NOT_GIVEN) < 0:
             return self._indices(table, NodeSlot.OUTPUTS)
         outputs = self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
-        if all(i >= 0 for i in outputs):
-            return outputs
-        if all(i < 0 for i in outputs):
-            return []
+        if all(i >= 0 for i in outputs) or all(i < 0 for i in outputs):
+            return [i for i in outputs if i >= 0]
         from .missing_shapes import recurrent_shapes, split_shapes  # few networks leave results out
 
         there = self.tensors[next(i for i in outputs if i >= 0)]
@@ -247,9 +245,10 @@ class _Builder:
         return self._filled(outputs, name, recurrent_shapes(whole, there, len(outputs)))
 
     def _filled(self, outputs: list[int], name: str, shapes: list[tuple[int, ...]]) -> list[int]:
-        """Tensors for the places that the file leaves out; the first is called ``name``."""
+        """Tensors for the places that the file leaves out; the first is called ``name`` unless another result is."""
+        plain = all(self.tensors[i].name != name for i in outputs if i >= 0)
         return [
-            i if i >= 0 else self._unread(f"{name}:{place}" if place else name, shapes[place])
+            i if i >= 0 else self._unread(name if plain and not place else f"{name}:{place}", shapes[place])
             for place, i in enumerate(outputs)
         ]
 

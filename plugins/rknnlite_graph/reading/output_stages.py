@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.tensor import DType
 
 from ..graph import Activation, FusedOp, Join, Lut, Node, Stage
-from ..output_registers import OutputRegisters
-from .integer_places import output_registers, task_registers
 from .npu_families import NpuFamily
 from .register_map import SMALL_CONSTANTS, Limits, Registers, scaled
 from .registers import RegisterProgram
+
+if TYPE_CHECKING:
+    from ..output_registers import OutputRegisters
 
 __all__ = ["ConstBytes", "DataUse", "StageReader", "data_use"]
 
@@ -130,17 +131,25 @@ class StageReader:
             node.doubts.append(_CUT)
         if places.table_unused is None or not places.table_unused.of(regs):
             self._read_table(stage, node.index, regs, source)
-        fused = node.fused
+        stage.read_registers = partial(self._integers, node, output, operand, bs_shift, stage.lut is not None)
+        stage.read_tasks = partial(self._tasks, node.index)
+        return stage
+
+    def _integers(self, node: Node, output: str, operand: str, shift: int, table: bool) -> OutputRegisters:
+        """The integers of a node's first task."""
+        from .integer_places import output_registers  # few ask for a chip's arithmetic
+
+        regs, fused = self.registers(node.index, output), node.fused
         with_second = fused is not None and fused.join is Join.ADD and not fused.applies(*_SLOPED)
         beside = self._family.small_constants and with_second
         bn_regs = {**regs, **self._small(operand, regs, "Bn")} if beside else regs
-        convolves, table = fused is not None and fused.convolves, stage.lut is not None
-        stage.registers = output_registers(self._family, regs, convolves, table, bs_shift, bn_regs)
-        stage.tasks = partial(self._tasks, node.index)
-        return stage
+        convolves = fused is not None and fused.convolves
+        return output_registers(self._family, regs, convolves, table, shift, bn_regs)
 
     def _tasks(self, node: int) -> tuple[OutputRegisters, ...]:
         """The integers of all tasks of a node."""
+        from .integer_places import task_registers
+
         return task_registers(self._family, self._program.registers(node))
 
     def _may_be_cut(self, node: Node, regs: Registers) -> bool:

@@ -200,13 +200,15 @@ class _Product:
     """What the registers tell of x W or h R: the step of its sums, and what is read per row.
 
     ``uses``: whether bias, zero points and multipliers lie in the file row by row; ``zero_point`` is that of all rows else,
-    ``bias_group`` the number of rows whose numbers lie together.
+    ``bias_group`` the number of rows whose numbers lie together. Sums are shifted right by ``truncation`` before the bias
+    is added, where that would pass 32 bits.
     """
 
     step: float
     uses: tuple[bool, bool, bool]
     zero_point: int
     bias_group: int
+    truncation: int
 
 
 def _quantised(
@@ -236,19 +238,20 @@ def _quantised(
 
     (w_int, w_step), (r_int, r_step) = (
         (
-            stored - rows(data.zero_point, i, product.zero_point)[..., None],
+            np.ldexp(stored - rows(data.zero_point, i, product.zero_point)[..., None], -product.truncation),
             rows(data.multiplier, i, 2.0**14) * 2.0**-14 * product.step * 2.0**-15,
         )
         for i, (stored, product) in enumerate(zip((params.w, params.r), products))
     )
     if data.multiplier is not None:
         params.stored = tuple(
-            StoredRows(matrix, rows(data.multiplier, i, 0.0), _span(whole))
-            for i, (matrix, whole) in enumerate((("W", w_int), ("R", r_int)))
+            StoredRows(matrix, rows(data.multiplier, i, 0.0), _span(np.ldexp(whole, product.truncation)))
+            for i, (matrix, whole, product) in enumerate(zip("WR", (w_int, r_int), products))
         )
     w_bias, r_bias = (rows(data.bias, i, 0.0) for i in range(2))
     params.w_bias = ((w_bias + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
     params.r_bias = (r_bias * r_step).astype(np.float32)
+    params.steps = (w_step / x.quant.scale, r_step / hidden_step)
     params.w = (w_int * w_step[..., None] / x.quant.scale).astype(np.float32)
     params.r = (r_int * r_step[..., None] / hidden_step).astype(np.float32)
 
@@ -271,7 +274,9 @@ def _products(
             continue
         if not zero:
             common = family.places.data_use(with_constants(len(found), kept))[3]
-        found.append(_Product(step, (bias, zero, multiplier), common, family.bias_group))
+        shift = family.places.truncation
+        shifted = 0 if shift is None else shift.of(kept)
+        found.append(_Product(step, (bias, zero, multiplier), common, family.bias_group, shifted))
         if len(found) == 2:
             break
     return found

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import cast
 
 from rknnlite_backend.perf import MemorySize, OpRank, PerfRow, PerfTable
 from rknnlite_pages.report import need_templates
 
+from rknnlite import plugins
 from rknnlite.commandline.devices import place_of_run
-from rknnlite.commandline.options import add_inputs, add_isolation, add_model, open_context, output_file
-from rknnlite.errors import RknnError
+from rknnlite.commandline.options import (
+    add_inputs,
+    add_isolation,
+    add_model,
+    model_file,
+    open_context,
+    output_file,
+)
+from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.files.input_arrays import arrays_for
+from rknnlite.libraries import missing_library
 from rknnlite.spi import Context
 from rknnlite.spi.command import Command, Console, Exit
 
 from ..plot import height_of, need_figures, save
 from .perf_page import page
-from .perf_text import perf_parts
+from .perf_text import estimate_parts, perf_parts
 from .perf_verdict import verdict
 
 __all__ = ["COMMAND", "draw"]
+
+_CYCLES = (
+    ("ddr_cycles", "DDRCycles"),
+    ("npu_cycles", "NPUCycles"),
+    ("max_cycles", "MaxCycles"),
+    ("mac_usage", "MacUsage(%)"),
+    ("tasks", "TaskNumber"),
+)
+"""Of an estimate: name in JSON, column."""
 
 
 class Perf(Command):
@@ -31,6 +50,7 @@ class Perf(Command):
     examples = (
         "rknnlite perf model.rknn",
         "rknnlite perf model.rknn --device board:8001",
+        "rknnlite perf model.rknn --npu",
         "rknnlite perf model.rknn --vendor-table",
         "rknnlite perf model.rknn --html report.html --plot layers.png",
     )
@@ -44,6 +64,11 @@ class Perf(Command):
             action="store_true",
             help="also on a terminal the tables as the vendor's manual has them, 200 columns and more",
         )
+        parser.add_argument(
+            "--npu",
+            action="store_true",
+            help="nothing is run: an estimate of the NPU's cycles and traffic from the command words of the file",
+        )
         parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the time per layer (extra: plot)")
         parser.add_argument(
             "--html",
@@ -53,6 +78,8 @@ class Perf(Command):
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
+        if args.npu:
+            return _estimate(args, console)
         for file in filter(None, (args.plot, args.html)):
             output_file(file)
         if args.plot:
@@ -93,6 +120,30 @@ class Perf(Command):
         else:
             console.report(data, *perf_parts(table, memory, backend, where))
         return Exit.OK
+
+
+def _estimate(args: argparse.Namespace, console: Console) -> int:
+    """The table of ``--npu``."""
+    for name in ("device", "plot", "html"):
+        if getattr(args, name):
+            raise ParamInvalid(
+                f"--npu is an estimate from the file, for which nothing is run; leave out --{name}"
+            )
+    known = plugins.inspectors().get("npu")
+    if known is None:
+        raise missing_library("npu", "--npu is not here")
+    file = model_file(args.model)
+    table = cast("PerfTable", known.layers(file, args.core_mask or 0))
+    data = {
+        "model": str(args.model),
+        "note": table.note,
+        "total_us": table.total_us,
+        "layers": [{**_layer(row), **{key: row.cell(column) for key, column in _CYCLES}} for row in table],
+        "operators": [_operator(rank) for rank in table.ranking],
+    }
+    plain = args.vendor_table or console.room is None
+    console.report(data, *([str(table)] if plain else estimate_parts(table)))
+    return Exit.OK
 
 
 def _memory(context: Context) -> MemorySize | None:

@@ -10,7 +10,7 @@ from rknnlite.spi.command import Column, Line, Part, Table, Tone
 
 from .perf_verdict import verdict
 
-__all__ = ["perf_parts"]
+__all__ = ["estimate_parts", "perf_parts"]
 
 _TEXTS = {"OpType", "DataType", "Target", "InputShape", "OutputShape", "FullName"}
 _STAY = {"OpType", "Time(us)"}
@@ -39,6 +39,12 @@ def perf_parts(table: PerfTable, memory: MemorySize | None, backend: str, where:
     headline, lines = verdict(table, backend, where)
     tone = Tone.HEAD if table.total_us else Tone.WARN
     return [*parts, *_sums(table, memory), Line(headline, tone, 2), *(Line(line, hang=2) for line in lines)]
+
+
+def estimate_parts(table: PerfTable) -> list[Part]:
+    """The layers, the operators and the sums of an estimate."""
+    parts: list[Part] = [_title("layers", table.note), _layers(table), ""]
+    return [*parts, Line("operators", Tone.HEAD), _operators(table), "", *_sums(table, None)]
 
 
 def _title(text: str, note: str) -> Line:

@@ -136,7 +136,7 @@ class KernelDevice:
         self._owner.check(self.path)
         while True:
             try:
-                fcntl.ioctl(self._fd, number, argument)  # type: ignore[call-overload]  # a structure is a buffer
+                fcntl.ioctl(self._fd, number, argument)
                 return
             except InterruptedError:
                 continue

@@ -131,7 +131,7 @@ class RocketTransport(Transport):
         return found
 
     def _submit(self, tasks: Sequence[Task], flags: JobFlag, reads: list[int], writes: list[int]) -> None:
-        rows = (TaskWords * len(tasks))(*((task.address, task.amount + TAIL) for task in tasks))
+        rows = (TaskWords * len(tasks))(*(TaskWords(task.address, task.amount + TAIL) for task in tasks))
         ins, outs = (ct.c_uint32 * len(reads))(*reads), (ct.c_uint32 * len(writes))(*writes)
         job = Job(
             tasks=ct.addressof(rows),

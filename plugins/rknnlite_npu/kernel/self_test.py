@@ -32,7 +32,6 @@ __all__ = ["Verdict", "compare_layers", "kept_verdict", "random_inputs", "verdic
 
 _FLOATS = 2.0**-7
 """Of the largest value of a tensor: what float16 layers may part by."""
-_CHIP = {"fidelity": "silicon", "inputs": "board"}
 _FORMAT = 1
 Array = NDArray[Any]
 
@@ -82,7 +81,7 @@ def verdict_of(file: ModelFile, device: str, opened: Callable[[], Context]) -> V
     if known is not None:
         return known
     logger.info("%s: compared layer by layer on %s, this once", file.label, device)
-    with opened() as context, open_model(file, backend="cpu", **_CHIP) as chip:
+    with opened() as context, open_model(file, backend="cpu", fidelity="silicon", inputs="board") as chip:
         verdict = compare_layers(context, chip, device, file.label)
     _keep(file, device, verdict)
     logger.info("%s: %s", file.label, verdict)
@@ -120,7 +119,8 @@ def random_inputs(attrs: list[TensorAttr], seed: int) -> list[Array]:
 def _dumped(context: Context, inputs: list[Array], folder: Path) -> Dump:
     context.set_inputs(collect(inputs, context.inputs, None, False, shapes=context.shapes))
     context.run()
-    return context.dump(folder)
+    found: Dump = context.dump(folder)
+    return found
 
 
 def _values(dump: Dump, name: str) -> Array:

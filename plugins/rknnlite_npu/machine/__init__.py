@@ -2,7 +2,9 @@
 
 * ``machine`` runs task records: it fetches words, keeps both groups of registers, starts units; ``memory`` is what they read
   and write; ``refused`` is the error for whatever is not understood.
-* ``registers`` are fields with names and what of them a unit has looked at; ``numbers`` roundings and element types.
-* Units: ``cna`` fetches features, ``weights`` and ``compressed`` weights; ``core`` multiplies and adds; ``rdma`` fetches operands, ``dpu`` is
-  the output stage, ``lut`` its tables, ``writer`` how results lie in memory; ``ppu`` pools.
+* ``registers`` are fields with names, and what of them a unit has looked at; ``numbers`` are element types and roundings,
+  ``surfaces`` how tensors lie in memory.
+* Fetching: ``cna``, with ``weights``, ``prepared_weights`` and ``compressed`` ones. Products and sums: ``core``.
+* Output: ``dpu``, with ``scaling`` (BS, BN), ``elementwise`` (EW), ``lut`` (tables) and ``writer``; ``rdma`` fetches for it.
+* Pooling: ``ppu``.
 """

@@ -107,8 +107,12 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         plain = plain_bytes(r, memory, r[WEIGHTS], r[WEIGHT_BYTES])
     else:
         plain = memory.view(r[WEIGHTS], r[WEIGHT_BYTES])
-    taps = max(1, r[KERNEL[0]] * r[KERNEL[1]])
-    lanes = r[KERNEL_BYTES] // (taps * n.SIZES[precision])  # three quarters of a block are stored as a whole one
+    taps = r[KERNEL[0]] * r[KERNEL[1]]
+    if not taps or not r[KERNELS]:
+        r.refuse(KERNELS, "a kernel without a size, or none")
+    lanes = r[KERNEL_BYTES] // (
+        taps * n.SIZES[precision]
+    )  # three quarters of a block are stored as a whole one
     shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
     weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode == _DEPTHWISE)
     _ = r[OUT_WIDTH], r[OUT_ATOMS]
@@ -178,13 +182,22 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     _ = r[SURFACE_STRIDE]
     view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=size)
     if precision == n.INT8 and not r[CONVERT_BYPASS] and not r[DATA_SIGN]:
-        return view[0].astype(np.float32)  # uint8
+        pixels: n.Values = view[0].astype(np.float32)  # uint8
+        return pixels
     return numbers(view, precision, _kind(precision))
 
 
 def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
     """Bytes as a caller gave them become what the convolution takes, by channel modulo 4."""
-    unused = (*CONVERT_SCALE, *CONVERT_OFFSET, *CONVERT_SHIFT, CONVERTED, CONVERT_TYPE, DATA_SIGN, CONVERT_ROUND)
+    unused = (
+        *CONVERT_SCALE,
+        *CONVERT_OFFSET,
+        *CONVERT_SHIFT,
+        CONVERTED,
+        CONVERT_TYPE,
+        DATA_SIGN,
+        CONVERT_ROUND,
+    )
     settings = [r[field] for field in unused]
     if r.need(CONVERT_BYPASS, 0, 1):
         return features

@@ -42,7 +42,9 @@ def plain_bytes(r: UnitRegisters, memory: Memory, address: int, size: int) -> By
         if end > _MOST:
             r.refuse(field, "weights of no file are that large")
     data = memory.view(address, end)
-    weight = CompressedWeight("", memoryview(data.tobytes()), size, _TYPES[kind], False, payloads, offsets, headers)
+    weight = CompressedWeight(
+        "", memoryview(data.tobytes()), size, _TYPES[kind], False, payloads, offsets, headers
+    )
     try:
         weight.check()
         return np.ascontiguousarray(weight.decode())

@@ -29,6 +29,7 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x3010: 0x00000001,  # QD_EN: sums of features for zero points of weights, which the output stage asks for itself
 }
 _PATCH = 1 << 21  # elements of patches that are laid out at a time
+_MOST_MACS = 1 << 33
 _GROUP = 32  # products that are added exactly before they are rounded to fp32
 
 
@@ -49,8 +50,8 @@ class Sums:
 def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
     """All sums of a convolution; channels that weights do not reach are 0.
 
-    Integers are exact. Floats are as measured on RK3588: of 32 products that follow each other the sum is exact, rounded once to fp32, and
-    sums are added in their order in fp32.
+    Integers are exact. Floats are as measured on RK3588: of 32 products that follow each other the sum is exact, rounded once to
+    fp32, and sums are added in their order in fp32.
     """
     r.need(PROC_PRECISION, fetched.precision, why="differs from the precision of the CNA")
     weights = fetched.weights
@@ -59,12 +60,15 @@ def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
     height, width = r[OUT_HEIGHT] + 1, r[OUT_WIDTH] + 1
     _ = r[OUT_CHANNEL]
     check_size(r.unit, r.task, height, width, weights.channels)
+    macs = height * width * weights.values.size
+    if macs > _MOST_MACS:
+        r.refuse(OUT_HEIGHT, f"{macs} products in one task; those of files have far fewer")
     padded = _padded(r, fetched, height, width)
     values, windows = (_depthwise if weights.depthwise else _dense)(fetched, padded, height, width)
     if r[TRUNCATE]:
         values = n.shifted(values, r[TRUNCATE])
     r.finish(WITHOUT_EFFECT)
-    return Sums(values, windows, height * width * weights.values.size)
+    return Sums(values, windows, macs)
 
 
 def _padded(r: UnitRegisters, fetched: Fetched, height: int, width: int) -> n.Values:
@@ -91,7 +95,9 @@ def _windows(fetched: Fetched, padded: n.Values, height: int, width: int, taps: 
     rows, columns, lanes = padded.strides
     (dy, dx), (sy, sx) = fetched.dilation, fetched.stride
     shape = (height, width, *taps, padded.shape[2])
-    return as_strided(padded, shape, (rows * sy, columns * sx, rows * dy, columns * dx, lanes), writeable=False)
+    return as_strided(
+        padded, shape, (rows * sy, columns * sx, rows * dy, columns * dx, lanes), writeable=False
+    )
 
 
 def _bands(height: int, row: int) -> Iterator[slice]:
@@ -101,7 +107,9 @@ def _bands(height: int, row: int) -> Iterator[slice]:
         yield slice(first, min(height, first + step))
 
 
-def _dense(fetched: Fetched, padded: n.Values, height: int, width: int) -> tuple[n.Values, Optional[n.Values]]:
+def _dense(
+    fetched: Fetched, padded: n.Values, height: int, width: int
+) -> tuple[n.Values, Optional[n.Values]]:
     weights, channels = fetched.weights, padded.shape[2]
     view = _windows(fetched, padded, height, width, weights.kernel)
     if n.is_float(fetched.precision):
@@ -136,7 +144,9 @@ def _float_sums(view: n.Values, blocks: n.Values) -> n.Values:
     return values
 
 
-def _depthwise(fetched: Fetched, padded: n.Values, height: int, width: int) -> tuple[n.Values, Optional[n.Values]]:
+def _depthwise(
+    fetched: Fetched, padded: n.Values, height: int, width: int
+) -> tuple[n.Values, Optional[n.Values]]:
     taps_y, taps_x = fetched.weights.kernel
     channels = padded.shape[2]
     weights = fetched.weights.values[..., :channels]

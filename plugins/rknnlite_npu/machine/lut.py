@@ -9,7 +9,7 @@ import numpy as np
 from . import numbers as n
 from .registers import Field, UnitRegisters
 
-__all__ = ["Tables"]
+__all__ = ["Tables", "look_at_tables"]
 
 _POINTS = 513
 _SELECT, _DATA = 0x4100, 0x4104
@@ -25,7 +25,32 @@ LE_SLOPE_SHIFT = Field("LUT_LE_SLOPE_UFLOW_SHIFT", 0x4124, 4, 0)
 LO_SLOPE = Field("LUT_LO_SLOPE_OFLOW_SCALE", 0x4128, 31, 16, signed=True)
 LO_SLOPE_SHIFT = Field("LUT_LO_SLOPE_OFLOW_SHIFT", 0x412C, 9, 5)
 BYPASS = Field("EW_LUT_BYPASS", 0x4070, 7, 7)
+CONFIG = Field("LUT_CFG", 0x4108)
+UNUSED = Field("LUT_LE_SLOPE_OFLOW_SCALE", 0x4120, 31, 16), Field("LUT_LE_SLOPE_OFLOW_SHIFT", 0x4124, 9, 5)
+UNUSED_TOO = Field("LUT_LO_SLOPE_UFLOW_SCALE", 0x4128, 15, 0), Field("LUT_LO_SLOPE_UFLOW_SHIFT", 0x412C, 4, 0)
 _LARGEST_STEP = 16
+_CONFIG = 0x68  # which table counts where both could, and beyond their ends; never seen otherwise
+_LOOKED_AT = (
+    *(
+        LE_STEP,
+        LO_STEP,
+        LE_START,
+        LE_END,
+        LO_START,
+        LO_END,
+        LE_SLOPE,
+        LE_SLOPE_SHIFT,
+        LO_SLOPE,
+        LO_SLOPE_SHIFT,
+    ),
+    *(CONFIG, *UNUSED, *UNUSED_TOO),
+)
+
+
+def look_at_tables(r: UnitRegisters) -> None:
+    """Take note of the fields, for tasks that use no tables as well."""
+    for field in _LOOKED_AT:
+        r.look(field)
 
 
 class Tables:
@@ -36,7 +61,7 @@ class Tables:
         self._there: set[int] = set()
 
     def upload(self, writes: Iterable[tuple[int, int]]) -> None:
-        """Take (register, value) of an upload in order: a selection, then its points; what follows the last point counts for nothing."""
+        """Take (register, value) of an upload in order: a selection, then its points. What follows the last is none."""
         at, table = _POINTS, 0
         for register, value in writes:
             if register == _SELECT:
@@ -54,13 +79,15 @@ class Tables:
         """
         if self._there != {0, 1}:
             r.refuse(BYPASS, "no table was uploaded; files of int16 and bf16 layers hold none")
-        exact = values.dtype == np.float32
+        r.need(CONFIG, _CONFIG)
+        for field in (*UNUSED, *UNUSED_TOO):
+            r.need(field, 0)
+        floats = values.dtype == np.float32
         steps = r[LE_STEP], r[LO_STEP]
         for field, step in zip((LE_STEP, LO_STEP), steps):
             if step > _LARGEST_STEP:
                 r.refuse(field)
         start, middle = r[LE_START], r[LO_START]
-        _ = r[LE_END], r[LO_END]
         x = values.astype(np.float64)
         y = np.where(
             x < middle,
@@ -71,10 +98,11 @@ class Tables:
         below, above = r[LE_SLOPE] * 2.0 ** -r[LE_SLOPE_SHIFT], r[LO_SLOPE] * 2.0 ** -r[LO_SLOPE_SHIFT]
         y = np.where(x < start, self._points[0][0] + (x - start) * below, y)
         y = np.where(x > top, self._points[1][-1] + (x - top) * above, y)
-        return y.astype(np.float32) if exact else np.rint(y)
+        return y.astype(np.float32) if floats else np.rint(y)
 
 
 def _between(points: n.Values, index: n.Values) -> n.Values:
     index = np.clip(np.nan_to_num(index), 0, _POINTS - 1)
     low = np.minimum(index.astype(np.intp), _POINTS - 2)
-    return points[low] + (points[low + 1] - points[low]) * (index - low)
+    found: n.Values = points[low] + (points[low + 1] - points[low]) * (index - low)
+    return found

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from ..command_words import CNA, CORE, DPU, DPU_RDMA, PC, PPU, PPU_RDMA, UNITS, CommandWord, Words, units_of
+from ..command_words import (
+    CNA,
+    CORE,
+    DPU,
+    DPU_RDMA,
+    PC,
+    PPU,
+    PPU_RDMA,
+    UNITS,
+    Words,
+    numbers_of,
+    units_of,
+    values_of,
+)
 from ..task import Task
 from .cna import fetch
 from .core import accumulate
@@ -54,7 +67,9 @@ class Machine:
             MachineRefused: an NPU whose registers the machine does not know.
         """
         if family not in _FAMILIES:
-            raise MachineRefused("PC", None, "family", 0, why=f"the machine does not know the registers of {family}")
+            raise MachineRefused(
+                "PC", None, "family", 0, why=f"the machine does not know the registers of {family}"
+            )
         self.family = family
         self.counts: list[Counts] = []
         self._group = _FAMILIES[family]
@@ -89,13 +104,16 @@ class Machine:
     def _started(self, task: Task, words: Words, number: int) -> Mapping[int, UnitRegisters]:
         """Write the words into the groups that are not in use, and give the registers of the units that start."""
         uploads = []
-        for word in words.tolist():
-            unit, register, value = CommandWord.of(word)
+        parts = (units_of(words), numbers_of(words), values_of(words))
+        for unit, register, value in zip(*(part.tolist() for part in parts)):
             if unit == DPU and register in _TABLES:
                 uploads.append((register, value))
             elif unit in self._registers:
                 self._registers[unit][self._turn[unit]][register] = value
-            elif (unit, register) not in _NEXT:  # the order is what the records say; recurrent nodes have such words
+            elif (
+                unit,
+                register,
+            ) not in _NEXT:  # the order is what the records say; recurrent nodes have such words
                 name = UNITS.get(unit, f"unit {unit:#06x}")
                 raise MachineRefused(name, register, "word", value, number, "a word among those of a task")
         if uploads:
@@ -118,7 +136,9 @@ class Machine:
         computing = names & {CNA, CORE}
         if DPU not in names or len(computing) == 1 or names & {PPU, PPU_RDMA}:
             started = " ".join(UNITS[unit] for unit in units) or "nothing"
-            raise MachineRefused("ENABLE", None, "units", sum(_STARTED[u] for u in names), why=f"{started} alone starts")
+            raise MachineRefused(
+                "ENABLE", None, "units", sum(_STARTED[u] for u in names), why=f"{started} alone starts"
+            )
         sums, macs, read = None, 0, 0
         if computing:
             fetched = fetch(units[CNA], memory, self._weights)

@@ -31,9 +31,11 @@ class Memory:
         >>> memory.map(0x1000, np.arange(16, dtype=np.uint8))
         >>> memory.view(0x1004, 2).tolist()
         [4, 5]
-        >>> memory.view(0x100F, 2)
-        Traceback (most recent call last):
-        rknnlite_npu.machine.refused.MachineRefused: memory address = 0x100f: 2 bytes lie in no buffer; the nearest is 0x1000 to 0x1010
+        >>> try:
+        ...     memory.view(0x100F, 2)
+        ... except MachineRefused as refused:
+        ...     print(refused)
+        memory address = 0x100f: 2 bytes lie in no buffer; the nearest is 0x1000 to 0x1010
     """
 
     def __init__(self) -> None:

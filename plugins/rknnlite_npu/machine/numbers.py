@@ -11,16 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "BF16",
-    "FP16",
-    "FP32",
-    "INT8",
-    "INT16",
-    "INT32",
     "NAMES",
     "SIZES",
     "Values",
     "as_float32",
+    "as_fp17",
     "as_half",
     "decoded",
     "encoded",
@@ -33,7 +28,7 @@ __all__ = [
 Values = NDArray[Any]
 """float64 that hold integers, or float32."""
 
-INT8, INT16, FP16, BF16, INT32, FP32 = 0, 1, 2, 3, 4, 5
+INT8, INT16, FP16, BF16, INT32, FP32 = 0, 1, 2, 3, 4, 5  # what fields of precision hold
 NAMES = {INT8: "int8", INT16: "int16", FP16: "fp16", BF16: "bf16", INT32: "int32", FP32: "fp32"}
 SIZES = {INT8: 1, INT16: 2, FP16: 2, BF16: 2, INT32: 4, FP32: 4}
 """Bytes of an element by its code in precision fields."""
@@ -93,6 +88,12 @@ def shifted(values: Values, shift: int, away: bool = False) -> Values:
 def as_half(bits: int) -> float:
     """The number of 16 bits of fp16."""
     return float(np.array([bits & 0xFFFF], "<u2").view("<f2")[0])
+
+
+def as_fp17(bits: int) -> float:
+    """The number of 17 bits, 6 of them an exponent, in which the PPU has the reciprocals of floats."""
+    exponent, fraction = bits >> 10 & 0x3F, bits & 0x3FF
+    return (1 + fraction / 1024) * 2.0 ** (exponent - 31) if exponent else 0.0
 
 
 def as_float32(bits: int) -> float:

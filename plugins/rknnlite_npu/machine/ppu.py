@@ -52,7 +52,7 @@ WITHOUT_EFFECT: Mapping[int, int] = {
 }
 SOURCE_WITHOUT_EFFECT: Mapping[int, int] = {0x7004: 0xFFFFFFFF}  # S_POINTER
 _AVERAGE, _MAX, _MIN = 0, 1, 2
-_SIZES = {n.INT8: 1, n.FP16: 2}
+_SIZES = {n.INT8: 1, n.INT16: 2, n.FP16: 2}
 _ONE = 1 << 16
 
 
@@ -70,7 +70,9 @@ def pool(r: UnitRegisters, source: UnitRegisters, memory: Memory) -> tuple[int, 
     kernel, stride = [(r[f[0]] + 1, r[f[1]] + 1) for f in (KERNEL, STRIDE)]
     padded = _padded(r, values, precision, method, out, kernel, stride)
     windows = [
-        padded[y : y + (out[0] - 1) * stride[0] + 1 : stride[0], x : x + (out[1] - 1) * stride[1] + 1 : stride[1]]
+        padded[
+            y : y + (out[0] - 1) * stride[0] + 1 : stride[0], x : x + (out[1] - 1) * stride[1] + 1 : stride[1]
+        ]
         for y in range(kernel[0])
         for x in range(kernel[1])
     ]
@@ -139,17 +141,20 @@ def _averages(
     r: UnitRegisters, windows: list[n.Values], kernel: tuple[int, int], reciprocals: list[int], precision: int
 ) -> n.Values:
     """Sums times two reciprocals; of integers rounded as measured on RK3588 and RK3576."""
-    total = np.sum(windows, axis=0, dtype=np.float64)
+    total = np.zeros(windows[0].shape, np.float64)
+    for window in windows:
+        total += window
     count = kernel[0] * kernel[1]
     if n.is_float(precision):
-        factors = [n.as_half(number) / _ONE for number in reciprocals]
+        factors = [n.as_fp17(number) for number in reciprocals]
         return (total * factors[0] * factors[1]).astype(np.float32)
     for field, number, size in zip(RECIPROCAL, reciprocals, kernel):
         if number != _ONE // size:
             r.refuse(field, f"is not the reciprocal of {size}, for which alone the rounding was measured")
-    size = np.abs(total)
-    quotient = np.floor((size + count // 2) / count)
-    half = (count % 2 == 0) & (size % count * 2 == count)
-    exact = all(_ONE % size == 0 for size in kernel)
-    down = half & ((quotient % 2 == 1) if exact else True)
-    return np.copysign(quotient - down, total)
+    magnitude = np.abs(total)
+    quotient = np.floor((magnitude + count // 2) / count)
+    half = magnitude % count * 2 == count
+    if all(_ONE % size == 0 for size in kernel):
+        half &= quotient % 2 == 1
+    averages: n.Values = np.copysign(quotient - half, total)
+    return averages

@@ -44,7 +44,7 @@ class PreparedWeights:
     @property
     def channels(self) -> int:
         """Channels of the output."""
-        return self.values.shape[-1 if self.depthwise else 0]
+        return int(self.values.shape[-1 if self.depthwise else 0])
 
     @cached_property
     def blocks(self) -> n.Values:

@@ -53,7 +53,11 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x5068: 0xFFFFFFFF,  # how the fetchers share the bus
 }
 _FULL, _PER_CHANNEL = 1, 0  # ERDMA_DATA_MODE
-_ALONE, _ONE_SOURCE, _ONE_OPERAND = 0, 3, 5  # COMB_USE: both fetchers bring surfaces of the source, or of the operand, in turn
+_ALONE, _ONE_SOURCE, _ONE_OPERAND = (
+    0,
+    3,
+    5,
+)  # COMB_USE: both fetchers bring surfaces of the source, or of the operand, in turn
 _ALL_NUMBERS = 7
 
 
@@ -214,7 +218,11 @@ def _per_channel(
     count = -(-channels // group)
     records = memory.view(address, count * group * sum(widths)).reshape(count, group * sum(widths))
     floats = n.is_float(precision)
-    kinds = (n.FP32, n.INT16, n.BF16 if precision == n.BF16 else n.FP16) if floats else (n.INT32, n.INT16, n.INT16)
+    kinds = (
+        (n.FP32, n.INT16, n.BF16 if precision == n.BF16 else n.FP16)
+        if floats
+        else (n.INT32, n.INT16, n.INT16)
+    )
     found: list[Optional[n.Values]] = []
     at = 0
     for width, kind in zip(widths, kinds):

@@ -18,17 +18,26 @@ class MachineRefused(ModelUnsupported):
         field: name of the field.
         value: what it holds.
         task: index of the record among those of the run; None where no task runs.
+        node: the node that these records are of, where whoever ran them said so.
     """
 
     def __init__(
-        self, unit: str, register: Optional[int], field: str, value: int, task: Optional[int] = None, why: str = ""
+        self,
+        unit: str,
+        register: Optional[int],
+        field: str,
+        value: int,
+        task: Optional[int] = None,
+        why: str = "",
     ) -> None:
         self.unit, self.register, self.field, self.value, self.task = unit, register, field, value, task
         self.why = why
+        self.node: Optional[int] = None
         super().__init__(unit, register, field, value, task, why)
 
     def __str__(self) -> str:
         at = "" if self.register is None else f" {self.register:#06x}"
-        where = "" if self.task is None else f"task {self.task}: "
+        of = "" if self.node is None else f" of node {self.node}"
+        where = "" if self.task is None else f"task {self.task}{of}: "
         why = self.why or "the machine does not know what that does"
         return f"{where}{self.unit}{at} {self.field} = {self.value:#x}: {why}"

@@ -23,6 +23,7 @@ class Field:
         self.mask = (1 << high + 1) - (1 << low)
         self.sign = 1 << high - low if signed else 0
 
+
 class UnitRegisters:
     """The registers that one unit runs a task with; one that was never written is 0, as after a reset.
 
@@ -31,9 +32,11 @@ class UnitRegisters:
         >>> registers = UnitRegisters(0x0201, {0x1020: 12 << 16 | 5}, task=0)
         >>> registers[width]
         12
-        >>> registers.finish({})
-        Traceback (most recent call last):
-        rknnlite_npu.machine.refused.MachineRefused: task 0: CNA 0x1020 bits 0x5 = 0xc0005: the machine does not know what they do
+        >>> try:
+        ...     registers.finish({})
+        ... except MachineRefused as refused:
+        ...     print(refused)
+        task 0: CNA 0x1020 bits 0x5 = 0xc0005: the machine does not know what they do
     """
 
     def __init__(self, unit: int, values: Mapping[int, int], task: int) -> None:
@@ -47,6 +50,10 @@ class UnitRegisters:
         self._seen[register] = self._seen.get(register, 0) | field.mask
         bits = (self._values.get(register, 0) & field.mask) >> field.low
         return bits - (field.sign << 1) if bits & field.sign else bits
+
+    def look(self, field: Field) -> None:
+        """Take note of a field that is understood, whatever it holds."""
+        self._seen[field.register] = self._seen.get(field.register, 0) | field.mask
 
     def refuse(self, field: Field, why: str = "") -> NoReturn:
         """Raise MachineRefused for what ``field`` holds."""
@@ -69,5 +76,10 @@ class UnitRegisters:
             rest = value & ~self._seen.get(register, 0) & ~without_effect.get(register, 0) & _WORD
             if rest:
                 raise MachineRefused(
-                    self.unit, register, f"bits {rest:#x}", value, self.task, "the machine does not know what they do"
+                    self.unit,
+                    register,
+                    f"bits {rest:#x}",
+                    value,
+                    self.task,
+                    "the machine does not know what they do",
                 )

@@ -22,11 +22,18 @@ def check_size(unit: str, task: int, *extents: int) -> None:
     for extent in extents:
         total *= extent
     if not 0 < total <= MOST_ELEMENTS:
-        raise MachineRefused(unit, None, "size", max(total, 0), task, f"a cube of {' x '.join(map(str, extents))}")
+        raise MachineRefused(
+            unit, None, "size", max(total, 0), task, f"a cube of {' x '.join(map(str, extents))}"
+        )
 
 
 def atoms(
-    memory: Memory, address: int, shape: tuple[int, int, int], surface_bytes: int, row_bytes: int, atom: int = ATOM
+    memory: Memory,
+    address: int,
+    shape: tuple[int, int, int],
+    surface_bytes: int,
+    row_bytes: int,
+    atom: int = ATOM,
 ) -> Bytes:
     """A view of a cube's bytes: (surfaces, rows, columns, atom).
 

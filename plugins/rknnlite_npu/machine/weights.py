@@ -65,5 +65,7 @@ def depthwise_weights(
 def _elements(plain: Bytes, precision: int, count: int) -> n.Values:
     """The first ``count`` numbers."""
     if not count or count * n.SIZES[precision] > len(plain):
-        raise MachineRefused("CNA", 0x1030, "WEIGHT_BYTES", len(plain), why=f"{count} weights do not lie in them")
+        raise MachineRefused(
+            "CNA", 0x1030, "WEIGHT_BYTES", len(plain), why=f"{count} weights do not lie in them"
+        )
     return n.decoded(plain[: count * n.SIZES[precision]], precision)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from . import numbers as n
 from .memory import Memory
 from .registers import Field, UnitRegisters
-from .surfaces import ATOM, atoms, check_size
+from .surfaces import ATOM, atoms
 
 __all__ = ["write"]
 
@@ -82,7 +83,7 @@ def write(
 
 def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """Write (H, W, C) without gaps: all numbers of a position, position by position."""
-    height, width, channels = stored.shape
+    height, width, _ = stored.shape
     if (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
         r.refuse(WRITTEN_HEIGHT, f"{height} x {width} positions are to be written")
     packed = np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
@@ -97,8 +98,27 @@ def _look(r: UnitRegisters) -> None:
     _ = r[REGROUPED]
     r.need(REGROUP_COUNT, 0)
     r.need(MULTIPLE_SURFACES, 0)
-    used = (COMBINED, *SIZE_E, SURFACE_ADD, SURFACE_LENGTH, GROUPS, OF_16_BITS, NOTCH, SECOND_NOTCH, WRITTEN_HEIGHT)
-    more = (WRITTEN_WIDTH, WRITTEN_CHANNEL, ORIGINAL_CHANNEL, ADDRESS, SURFACE_STRIDE, FILL, TRANSPOSED, TRANSPOSED_ORIGIN)
+    used = (
+        COMBINED,
+        *SIZE_E,
+        SURFACE_ADD,
+        SURFACE_LENGTH,
+        GROUPS,
+        OF_16_BITS,
+        NOTCH,
+        SECOND_NOTCH,
+        WRITTEN_HEIGHT,
+    )
+    more = (
+        WRITTEN_WIDTH,
+        WRITTEN_CHANNEL,
+        ORIGINAL_CHANNEL,
+        ADDRESS,
+        SURFACE_STRIDE,
+        FILL,
+        TRANSPOSED,
+        TRANSPOSED_ORIGIN,
+    )
     _ = [r[field] for field in (*used, *more)]
     r.need(OUT_PRECISION, *n.SIZES)
 
@@ -113,10 +133,11 @@ def _atoms_of(r: UnitRegisters, stored: n.Values, channels: int) -> n.Values:
     return out.view(np.uint8).reshape(height, width, surfaces, ATOM)
 
 
-def _fill(r: UnitRegisters, kind: np.dtype) -> n.Values:
-    """OFFSET_PEND as a number of the output."""
+def _fill(r: UnitRegisters, kind: np.dtype[Any]) -> n.Values:
+    """OFFSET_PEND as a number of the output, (1,)."""
     bits = np.array([r[FILL]], "<u4").view(np.uint8)
-    return bits[: kind.itemsize].view(kind)[0]
+    number: n.Values = bits[: kind.itemsize].view(kind)
+    return number
 
 
 def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int) -> int:
@@ -124,7 +145,9 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
     channels = (min(r[WRITTEN_CHANNEL], r[ORIGINAL_CHANNEL]) + 1) * repeated
     rows, columns = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
     if rows * columns != stored.shape[0] * stored.shape[1]:
-        r.refuse(WRITTEN_HEIGHT, f"{rows} x {columns} are to be written of {stored.shape[0]} x {stored.shape[1]}")
+        r.refuse(
+            WRITTEN_HEIGHT, f"{rows} x {columns} are to be written of {stored.shape[0]} x {stored.shape[1]}"
+        )
     cells = _atoms_of(r, stored, channels)
     surfaces = cells.shape[2]
     row = (columns + r[NOTCH]) * ATOM
@@ -190,7 +213,10 @@ def _exchanged(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
         r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers change places")
     groups, rows, columns = channels // _LANES, r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
     if (rows, columns) != (groups, height) or r[GROUPS] or any(r[field] + 1 != width for field in SIZE_E):
-        r.refuse(WRITTEN_WIDTH, f"{height} rows of {width} positions of {channels} channels do not change places so")
+        r.refuse(
+            WRITTEN_WIDTH,
+            f"{height} rows of {width} positions of {channels} channels do not change places so",
+        )
     cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height, width, groups, ATOM)
     return _put(r, memory, cells.transpose(1, 2, 0, 3)[None])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Optional
 
 import numpy as np
 from rknnlite_graph.byte_tables import exponentials
@@ -66,17 +65,6 @@ def _times(node: LoweredNode, name: str, factor: float) -> str:
     return name if factor == 1 else node.emit("Mul", name, node.const(factor))
 
 
-def _symmetric_step(node: LoweredNode) -> Optional[np.float32]:
-    """The step of B requantised without zero point, as the NPU needs what it uses in place of weights; see the CPU reference."""
-    tensor = node.stepped(node.view.tensor(1))
-    if tensor.quant is None or tensor.dtype.bits != 8:
-        return None
-    step = np.float32(node.attrs.get("b_step", 0))
-    if tensor.value_range is not None:
-        step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
-    return step if step > 0 else None
-
-
 def _in_steps(node: LoweredNode, real: str, step: float, limits: tuple[float, float]) -> str:
     """Rounded to steps within limits."""
     steps = node.emit("Round", node.emit("Div", real, node.const(step)))
@@ -105,7 +93,7 @@ def ex_matmul(node: LoweredNode) -> None:
     if stored and y.quant is not None and all(node.view.tensor(i).quant is not None for i in range(2)):
         _whole_product(node)
         return
-    whole, step, b = _whole_operands(node), None if stored else _symmetric_step(node), node.real(1)
+    whole, step, b = _whole_operands(node), node.stepped_view.symmetric_step, node.real(1)
     if whole:
         b = node.whole(1) if step is None else _in_steps(node, b, step, (-128, 127))
         factors = _flat(node, node.whole(0), 0, True), _flat(node, b, 1)
@@ -150,7 +138,7 @@ def _whole_product(node: LoweredNode) -> None:
 @lowers("exSDPAttention", precise=True)
 def attention(node: LoweredNode) -> None:
     """[heads, d, 1, tokens] each -> softmax(scale * q^T k + mask^T) v in the same layout."""
-    steps = node.stepped_attrs
+    steps = node.stepped_view.attrs
     stored = "score_step" in steps and "weight_step" in steps
     if node.exact and stored and all(node.small(i) for i in range(3)):
         _attention_of_bytes(node)
@@ -167,7 +155,7 @@ def attention(node: LoweredNode) -> None:
     elif (
         "score_step" not in steps
         and node.has(3)
-        and (params := node.stepped(node.view.tensor(3)).quant) is not None
+        and (params := node.stepped_view.tensor(3).quant) is not None
     ):
         unit = node.const(params.scale)
         scores = node.emit("Mul", node.emit("Round", node.emit("Div", scores, unit)), unit)

@@ -323,7 +323,7 @@ def _real_function(node: LoweredNode, fused: FusedOp, stage: Stage, name: str) -
     if stage.float_line is None or not stage.float_line[0]:
         raise node.refuse("the converter left its slope out of the file")
     slope, offset = stage.float_line[0] / row.index_units, 0.5 + stage.float_line[1] / row.index_units
-    steps = node.stepped(node.outputs[0]).quant
+    steps = node.stepped_view.outputs[0].quant
     if (
         steps is not None
     ):  # as the registers hold it: 1 or a little more, so that 0.5 is no tie between two steps

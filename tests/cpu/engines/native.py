@@ -19,6 +19,7 @@ from rknnlite_graph.graph import (
     Graph,
     Join,
     Node,
+    RecurrentParams,
     Stage,
     Tensor,
     TensorRole,
@@ -150,3 +151,60 @@ JOINED = {
     "mul": FusedOp(Accumulator.CONV, join=Join.MUL),
     "leaky_mul": FusedOp(Accumulator.CONV, before=Activation.LEAKY_RELU, join=Join.MUL),
 }
+
+
+def recurrent(
+    random: np.random.Generator,
+    op: str,
+    steps: int = 7,
+    batch: int = 1,
+    inputs: int = 5,
+    hidden: int = 9,
+    directions: int = 1,
+    reverse: bool = False,
+    late: bool = True,
+    whole: bool = True,
+    floating: bool = False,
+    wide: bool = False,
+) -> Graph:
+    """An LSTM or GRU between tensors of 8 bits.
+
+    Args:
+        whole: weights are whole numbers of steps. floating: tensors beside it are float16, made of bytes and made into such.
+        wide: the result has three axes.
+    """
+    gates = 4 if op == "exLSTM" else 3
+    shapes = [(directions, gates, hidden, count) for count in (inputs, hidden)]
+    stored = [random.integers(-128, 128, shape) for shape in shapes]
+    scales = [random.uniform(0.001, 0.01, shape[:3]) for shape in shapes]
+    scales[0][0, 0, 0] = 0  # a multiplier of 0
+    parts = [(each * scale[..., None]).astype(np.float32) for each, scale in zip(stored, scales)]
+    if not whole:
+        parts = [each.astype(np.float16).astype(np.float32) if floating else each for each in parts]
+    params = RecurrentParams(
+        gates, hidden, directions, parts[0], parts[1],
+        *(random.uniform(-1, 1, shapes[0][:3]).astype(np.float32) for _ in range(2)),
+        reverse=reverse, linear_before_reset=late, steps=(scales[0], scales[1]) if whole else None,
+    )  # fmt: skip
+    x = (steps, batch, inputs)
+    y = (steps, batch, directions * hidden) if wide else (steps, directions, batch, hidden)
+    state = random.uniform(-1.5, 1.5, (directions, batch + 1, hidden)).astype(np.float32)
+    kept = replace(
+        tensor(4, state.shape), dtype=DType.FLOAT32, quant=None, role=TensorRole.CONST, load=lambda: state
+    )
+    tensors = [tensor(0, x, 17), tensor(1, x), tensor(2, y), tensor(3, y, -9, 1 / 127), kept]
+    node = Node(1, op, "r", [0, -1, 4], [3], recurrent=params)
+    if not floating:
+        del tensors[1:3]
+        return replace(graph_of(tensors, [node]), tensors=[*by_index(tensors)], inputs=[0], outputs=[3])
+    for i in (1, 2):
+        tensors[i] = replace(tensors[i], dtype=DType.FLOAT16, quant=None)
+    convert = [Node(0, "exDataConvert", "a", [0], [1]), Node(2, "exDataConvert", "b", [2], [3])]
+    nodes = [convert[0], replace(node, inputs=[1, -1, 4], outputs=[2]), convert[1]]
+    return replace(graph_of(tensors, nodes), inputs=[0], outputs=[3])
+
+
+def by_index(tensors: list[Tensor]) -> list[Tensor]:
+    """So that the place of each is its index."""
+    found = {each.index: each for each in tensors}
+    return [found.get(index, tensor(index, (1, 1))) for index in range(max(found) + 1)]

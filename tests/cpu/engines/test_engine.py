@@ -80,6 +80,21 @@ def test_without_being_asked_for_a_missing_engine_is_no_matter(monkeypatch: pyte
         assert context._shapes.current.plan._accelerator is None  # type: ignore[attr-defined]
 
 
+def test_an_onnxruntime_that_does_not_round_to_float16_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    needs("onnxruntime")
+    import onnxruntime
+
+    choice._engine.cache_clear()
+    monkeypatch.setattr(onnxruntime, "__version__", "1.16.3")
+    with fast(DENSE, extra={"engine": "onnxruntime"}) as context:
+        assert same(raw(context, DENSE), expected(DENSE))
+        assert context._shapes.current.plan._accelerator is None
+    assert "onnxruntime 1.16.3 does not round to float16; 1.17 or newer does" in caplog.text
+    choice._engine.cache_clear()
+
+
 def test_the_installed_engine_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RKNNLITE_ENGINE")
     with open_cpu(genuine(DENSE)) as context:
@@ -91,6 +106,7 @@ def test_the_native_engine_goes_first_and_the_installed_one_has_the_rest(
 ) -> None:
     needs("gcc")
     monkeypatch.delenv("RKNNLITE_ENGINE")
+    assert choice.engines("native"), "no context waits for the compiler, see test_prebuilt.py"
     assert [engine.name for engine in choice.chosen(None)] == ["native", "onnxruntime"]
     for name in ("native", "onnxruntime"):
         monkeypatch.setenv("RKNNLITE_ENGINE", name)

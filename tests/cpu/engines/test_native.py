@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from rknnlite_cpu.engines import choice
-from rknnlite_cpu.engines.native import description
+from rknnlite_cpu.engines.native import description, recipe
 from rknnlite_cpu.engines.native.library import _ADDRESSES, Library, NativeProgram, _c_op, _Op, library
 from rknnlite_cpu.engines.native.lowering import NativeLowering
+from rknnlite_cpu.engines.native.prebuilt import prebuilt
 from rknnlite_cpu.engines.partition import segment_of
 from rknnlite_cpu.engines.proof import random_value
 from rknnlite_graph.graph import Join, Node, TensorRole
@@ -28,21 +30,6 @@ from rknnlite.tensor import DType
 from tests.cpu.engines import native
 from tests.support.corpus import ROOT, genuine, golden_of, open_cpu
 from tests.support.needs import needs
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    needs("gcc")
-    library.cache_clear()
-    before = os.environ.get("RKNNLITE_CACHE")
-    os.environ["RKNNLITE_CACHE"] = str(tmp_path_factory.mktemp("built"))
-    try:
-        return library()
-    finally:
-        del os.environ["RKNNLITE_CACHE"]
-        if before is not None:
-            os.environ["RKNNLITE_CACHE"] = before
-
 
 # -- the same bytes --------------------------------------------------------------------------------------------
 
@@ -277,6 +264,32 @@ def test_arm_processors(tmp_path: Path, processor: str) -> None:
     tensors = [native.tensor(0, shape, 3), native.tensor(1, shape, -7, 0.02), native.tensor(2, shape, 9, 0.1)]
     nodes = [Node(0, "Sigmoid", "s", [0], [1]), Node(1, "AddRelu", "a", [0, 1], [2])]
     assert _differing_under_emulation(runner, processor, native.graph_of(tensors, nodes), 1) == 0
+    for graph in _of_one_operand(random):
+        assert _differing_under_emulation(runner, processor, graph, 2) == 0
+
+
+def _of_one_operand(random: np.random.Generator) -> Iterator[Any]:
+    """Recurrent layers, attention of a tensor with itself, a normalisation, a Resize."""
+    for op, late, whole in (
+        ("exLSTM", True, True),
+        ("exLSTM", True, False),
+        ("exGRU", True, True),
+        ("exGRU", False, False),
+    ):
+        yield native.recurrent(
+            random, op, batch=2, hidden=21, directions=2, late=late, whole=whole, floating=whole
+        )
+    shape = (2, 24, 1, 37)
+    tensors = [native.tensor(0, shape, 7, 0.03), native.tensor(1, shape, -9, 0.02)]
+    steps = {"scale": 0.2, "score_step": 0.02, "score_zero_point": 5, "weight_step": 0.001}
+    norm = {"axes": [1], "eps": 1e-5, "mode": "layer"}
+    yield native.graph_of(tensors, [Node(0, "exSDPAttention", "a", [0, 0, 0], [1], steps)])
+    yield native.graph_of(tensors, [Node(0, "exNorm", "n", [0], [1], norm)])
+    shape = (2, 24, 3, 90)
+    form = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+    yield native.graph_of(
+        [tensors[0], native.tensor(1, shape, -9, 0.02)], [Node(0, "Resize", "r", [0], [1], form)]
+    )
 
 
 def _differing_under_emulation(runner: str, processor: str, graph: Any, threads: int) -> int:
@@ -424,9 +437,10 @@ def test_nothing_outside_of_the_workspace_is_touched(tmp_path: Path) -> None:
 def test_without_a_compiler_others_compute(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caches = (library, choice._native, choice._native_where_possible)
+    caches = (library, prebuilt, choice._native, choice._native_where_possible)
     for cache in caches:
         cache.cache_clear()
+    monkeypatch.setattr(recipe, "FOLDER", tmp_path)
     monkeypatch.delenv("RKNNLITE_ENGINE", raising=False)
     monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-from rknnlite_cpu.engines import choice, prover, tiers
+from rknnlite_cpu.engines import choice, fastest, prover, tiers
 from rknnlite_cpu.engines.with_onnxruntime import OnnxRuntime
 from rknnlite_cpu.plan import LateKernel
 
@@ -200,7 +200,7 @@ def test_the_fastest_of_several_computes_in_the_end(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("name,same", [(RESIDUAL, True), ("mobilenetv2_like.rk3588.i8", True), (HALF, False)])
 def test_networks_whose_results_hang_on_a_last_bit_keep_what_they_begin_with(name: str, same: bool) -> None:
     with open_cpu(genuine(name), extra={"engine": "numpy"}) as context:
-        assert tiers.same_on_all(graph_of(context)) == same
+        assert fastest.same_on_all(graph_of(context)) == same
 
 
 def test_a_float_network_has_its_engine_from_the_first_frame_on() -> None:
@@ -322,6 +322,26 @@ def test_a_program_that_ends_does_not_wait_for_the_proof(own_cache: Path) -> Non
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stderr and not any(own_cache.rglob("verdict"))
+
+
+INFO = """
+import sys
+import rknnlite_graph.reading.builder as builder
+from rknnlite.cli import main
+
+read, build = [], builder.build_graph
+builder.build_graph = lambda *given: read.append(given) or build(*given)
+assert main(["info", sys.argv[1]]) == 0
+assert len(read) == 1, "the graph is read once"
+assert not {"rknnlite_cpu.plan", "rknnlite_cpu.ops", "onnxruntime"}.intersection(sys.modules), "nothing computes"
+"""
+
+
+def test_info_reads_a_graph_once_and_loads_no_kernels() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INFO, str(genuine(RESIDUAL))], capture_output=True, text=True, check=False, timeout=LONG
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_info_tells_which_engine_computes(

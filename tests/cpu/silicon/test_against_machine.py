@@ -13,16 +13,17 @@ from tests.support.corpus import DATA, EXAMPLES, genuine, golden_of, open_cpu
 
 SOME = [
     "act_elu", "act_gelu", "act_leaky", "act_prelu", "act_relu6", "acts_alone", "channels", "conv_grey", "conv_mul",
-    "deconv_k5_s3", "depthwise_dilated", "espcn_like", "iresnet_like", "mathematics", "mobilenetv2_like", "pooling",
-    "residual_leaky_add", "residual_silu_add", "resnet_like", "squeeze_excite", "two_images", "yolov5_decode", "yuv",
+    "deconv_k5_s3", "depthwise_dilated", "espcn_like", "iresnet_like", "mathematics", "mobilenetv2_like",
+    "packed_i16.rk3588.i16", "pooling", "residual_leaky_add", "residual_silu_add", "resnet_like", "squeeze_excite", "two_images",
+    "yolov5_decode", "yuv",
 ]  # fmt: skip
 PARTLY = {
     "arithmetic", "attention", "hybrid_float", "mobilenetv3_like", "norms", "product_tails", "products", "resize", "rounding",
     "softmaxes", "unet_like", "vit_like",
 }  # fmt: skip
 """Parts of them are float, or follow the simulator's rule."""
-OTHERS = {"dynamic_three", "removed"}
-"""The machine takes files of one shape, with their weights."""
+OTHERS = {"removed"}
+"""Its weights are in another file."""
 EVERY = {path.name.split(".")[0] for path in DATA.glob("*.rk3588.i8.rknn")} - OTHERS
 
 
@@ -32,7 +33,7 @@ def computed_whole(name: str) -> bool:
 
 
 def check(name: str) -> None:
-    path = genuine(f"{name}.rk3588.i8")
+    path = genuine(name if "." in name else f"{name}.rk3588.i8")
     inputs = golden_of(path.stem).inputs
     extra = {"fidelity": "silicon", "inputs": "board"}
     with open_cpu(path, extra=extra) as here, rknnlite.open(path, backend="npu-machine") as machine:

@@ -176,3 +176,19 @@ def test_a_constant_of_32_bits() -> None:
     )
     expected = [stored((x + 128) * 32767 + 4194176, 21817, 30, -128, False) for x in BYTES.tolist()]
     assert run_stored(plan, BYTES).tolist() == expected
+
+
+def test_of_tasks_with_like_steps_the_nearest_is_taken() -> None:
+    """A split into parts whose steps are nearly the same has a task for each."""
+    tasks = tuple(
+        OutputRegisters(out_multiplier=multiplier, out_shift=15) for multiplier in (20010, 20000, 19990)
+    )
+    results = [int8("p", (1, 64), 0, 32768 / 20000), int8("q", (1, 64), 0, 32768 / 19990)]
+    stage = in_registers(tasks[0], read_tasks=lambda: tasks)
+    plan = one_node(
+        "Split", [int8("x", (1, 128), 0), constant(np.array([64, 64]))], results, {"axis": 1}, stage=stage
+    )
+    x = np.arange(-64, 64).reshape(1, 128)
+    outputs = plan.run({plan.graph.inputs[0]: x.astype(np.float32)})
+    for index, multiplier, part in zip(plan.graph.outputs, (20000, 19990), np.split(x, 2, axis=1)):
+        assert outputs[index].tolist() == [[stored(v, multiplier, 15, 0, False) for v in part[0].tolist()]]

@@ -117,9 +117,23 @@ def test_an_engine_is_not_asked(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-def test_int16_follows_the_simulator() -> None:
-    graph = marked("hybrid_int16.rk3562.i8")
-    assert any("16 bits" in left.why for left in left_to_simulator(graph))
+def test_layers_of_16_bits() -> None:
+    """Whole where sums are not shifted before their bias; how they round is assumed, and told."""
+    graph = marked("packed_i16.rk3588.i16")
+    assert not left_to_simulator(graph)
+    assert len(assumptions(graph)["all shifts of 16-bit layers"]) == 5
+    shifted = left_to_simulator(marked("packed_i16.rk3576.i16"))
+    assert len(shifted) == 5 and all("shifted before the bias" in left.why for left in shifted)
+
+
+def test_slopes_that_are_no_integers() -> None:
+    """RK3576 keeps slopes of 16-bit layers as float16."""
+    graph = read_graph(ModelFile(genuine("act_leaky.rk3588.i8")).model)
+    node = next(node for node in graph.nodes if node.op == "ConvLeakyRelu")
+    assert node.stage is not None
+    node.stage.slope = 0.1  # the registers say 1638 / 16384
+    (left,) = left_to_simulator(silicon_graph(graph))
+    assert "no whole numbers" in left.why
 
 
 def test_a_twin_computes_the_same() -> None:

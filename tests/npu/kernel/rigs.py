@@ -32,9 +32,17 @@ class Rig:
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run Python with arguments."""
-        here = {**os.environ, **on_rig(self.kernel, needs_processor("x86_64")), "RKNNLITE_CACHE": str(self.folder)}
+        here = {
+            **os.environ,
+            **on_rig(self.kernel, needs_processor("x86_64")),
+            "RKNNLITE_CACHE": str(self.folder),
+        }
         return subprocess.run(
-            [sys.executable, *command], env={**here, **environment}, capture_output=True, text=True, check=False
+            [sys.executable, *command],
+            env={**here, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     def python(self, code: str, *words: object, **environment: str) -> str:

@@ -23,7 +23,8 @@ def test_a_suite_passes_on_a_kernel(suite: str, kernel: str, tmp_path: Path) -> 
     file, least = SUITES[suite]
     with rig(kernel, tmp_path / "cache") as found:
         done = found.run(
-            *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", file), RKNNLITE_TEST_NPU_BACKEND="npu"
+            *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", file),
+            RKNNLITE_TEST_NPU_BACKEND="npu",
         )
         found.kernel.idle()
     assert done.returncode == 0, done.stdout[-5000:]

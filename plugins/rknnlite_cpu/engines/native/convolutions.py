@@ -10,12 +10,12 @@ from rknnlite_graph.node_view import NodeView
 
 from ...ops.requantise import IntegerStage
 from ...values import Array
-from .description import Flag, Op, Plane, padding_of
+from .kinds import Flag, Op, Plane, padding_of
 from .output_functions import check_function, write_function
 from .packing import dense_weights, depthwise_order, depthwise_weights, eight_bits, padded_to
 from .writer import Writer, demand, demand_bytes, demand_finite, in_bytes
 
-__all__ = ["check_convolution", "write_convolution"]
+__all__ = ["check_convolution", "spread", "write_convolution"]
 
 _LARGEST_SUM = 1 << 31
 
@@ -55,7 +55,7 @@ def write_convolution(writer: Writer, view: NodeView) -> None:
     joined = view.has(1)
     strides, pads = conv.strides, conv.pads
     if conv.transposed:
-        x, strides, pads = _spread(writer, x, conv)
+        x, strides, pads = spread(writer, x, conv)
     op = Op(
         "DEPTHWISE" if conv.depthwise else "CONVOLVE",
         y=y,
@@ -83,7 +83,7 @@ def write_convolution(writer: Writer, view: NodeView) -> None:
     writer.ops.append(op)
 
 
-def _spread(writer: Writer, x: Plane, conv: ConvParams) -> tuple[Plane, tuple[int, int], tuple[int, int]]:
+def spread(writer: Writer, x: Plane, conv: ConvParams) -> tuple[Plane, tuple[int, int], tuple[int, int]]:
     """Zeros between the pixels of x, and the stride and pads with which the stored kernel goes over them."""
     if conv.strides != (1, 1):
         height, width = ((side - 1) * step + 1 for side, step in zip((x.height, x.width), conv.strides))

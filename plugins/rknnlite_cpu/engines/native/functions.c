@@ -1,29 +1,6 @@
 /* Functions of sums, as ops/requantise.py and rknnlite_graph/unary_functions.py define them: sums, products and quotients that
  * IEEE 754 rounds one by one, in the same order, so that the bits are the same. */
-#include "program.h"
-
-INLINE vf limited(vf v, float low, float high) { return smaller(larger(v, all_f(low)), all_f(high)); }
-
-INLINE vf polynomial(const float *coefficients, const int count, vf square)
-{
-    vf found = square + coefficients[count - 1];
-    UNROLL
-    for (int i = count - 2; i >= 0; i--)
-        found = found * square + coefficients[i];
-    return found;
-}
-
-INLINE vf quotient(const float *numbers, const int count, vf x)
-{
-    vf near = limited(x, -numbers[REACH], numbers[REACH]), square = near * near;
-    return near * numbers[FACTOR] * polynomial(numbers + ABOVE, count, square)
-           / polynomial(numbers + BELOW, count, square);
-}
-
-INLINE vf step_of(const float *numbers, vf x)
-{
-    return (numbers[COUNT] == 4 ? quotient(numbers, 4, x) : quotient(numbers, 5, x)) + 0.5f;
-}
+#include "rational.h"
 
 static vi of_table(const struct op *op, vf index)
 {

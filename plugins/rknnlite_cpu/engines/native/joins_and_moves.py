@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -11,11 +12,14 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.resize_coordinates import Linear, resize_steps
 
 from ...ops import builder_of
-from ...values import centred_range, decode, encode
-from .description import Flag, Op, padding_of
-from .writer import Write, Writer, demand, demand_bytes, in_bytes, sides_of
+from ...values import decode, encode
+from .attention import write_attention, write_norm
+from .kinds import Flag, Op, padding_of
+from .planes import write_gather, write_linear_resize, write_nearest_resize, write_pad, write_stored
+from .shuffles import write_part, write_reshape, write_slice, write_transpose
+from .writer import Write, Writer, demand, demand_bytes, in_bytes, in_halves, output_numbers, sides_of
 
-__all__ = ["WRITERS", "write_table"]
+__all__ = ["MOVES", "WRITERS", "write_table"]
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
@@ -32,33 +36,29 @@ def _whole(view: NodeView, count: int) -> None:
     demand(in_bytes(y), "its result is not of 8 bits")
 
 
+def _movable(*tensors: Tensor) -> None:
+    """Demand values of 8 bits or of float16."""
+    demand(all(in_bytes(each) or in_halves(each) for each in tensors), "its values are not of 8 bits")
+
+
 def _join(code: str, rectify: bool, writer: Writer, view: NodeView) -> None:
     """The second operand may be one value per channel; ``rectify``: nothing below zero is left."""
-    _whole(view, 2)
     x, other, y = view.tensor(0), view.tensor(1), view.outputs[0]
+    if view.is_const(1) and in_bytes(other) and len(view.inputs) == 2:
+        demand_bytes(x, y)
+        demand(not view.is_const(0) and other.zero_first == x.zero_first, "its operands")
+        write_stored(writer, other, encode(view.constant(1), other))
+    else:
+        _whole(view, 2)
     if x.shape != y.shape:
         x, other = other, x
     one_each = len(y.shape) == 4 and other.shape == (y.shape[0], y.shape[1], 1, 1)
     demand(x.shape == y.shape and (other.shape == y.shape or one_each), f"operands {x.shape}, {other.shape}")
-    assert x.quant is not None and other.quant is not None and y.quant is not None
-    low, high = (float(limit) for limit in centred_range(y))
-    shift = float(y.quant.zero_point) if y.zero_first else 0.0
-    op = Op(
-        code,
-        y=writer.plane(y),
-        x=writer.plane(x),
-        other=writer.plane(other),
-        place=writer.zero(y) - int(shift),
-        numbers={
-            "unit": x.quant.scale,
-            "other_unit": other.quant.scale,
-            "step": y.quant.scale,
-            "first_low": shift,
-            "low": low + shift,
-            "high": high + shift,
-        },
-    )
-    op.flags = (Flag.RECTIFY if rectify else 0) | (Flag.ZERO_FIRST if y.zero_first else 0)
+    assert x.quant is not None and other.quant is not None
+    op = Op(code, y=writer.plane(y), x=writer.plane(x), other=writer.plane(other))
+    op.numbers = {"unit": x.quant.scale, "other_unit": other.quant.scale}
+    op.flags = Flag.RECTIFY if rectify else 0
+    output_numbers(writer, op, y)
     writer.ops.append(op)
 
 
@@ -100,6 +100,7 @@ def _copy(writer: Writer, source: Tensor, target: Tensor, place: int, depth: int
         "COPY", y=writer.plane(target), x=writer.plane(source), channels=channels, place=place, depth=depth
     )
     if not _alike(source, target):
+        demand_bytes(source, target)
         function = lambda values: encode(decode(values, source), target)  # noqa: E731
         op.arrays["table"] = writer.table(source, target, function)
     writer.ops.append(op)
@@ -111,18 +112,38 @@ def _axis_is_channels(view: NodeView, rank: int) -> bool:
 
 
 def _concat(writer: Writer, view: NodeView) -> None:
-    y = view.outputs[0]
-    _whole(view, len(view.inputs))
-    demand(_axis_is_channels(view, len(y.shape)), "another axis than channels")
+    y, unit = view.outputs[0], Writer.unit(view.outputs[0])
     tensors = [tensor for tensor in view.inputs if tensor is not None]
+    rank = len(y.shape)
+    if not _axis_is_channels(view, rank) or any(view.is_const(i) for i in range(len(view.inputs))):
+        _concat_elsewhere(writer, view, tensors, view.attrs.get("axis", 0) % rank)
+        return
+    demand(len(tensors) == len(view.inputs), "operands that are not there")
+    _movable(y, *tensors)
     place = 0
     while tensors:
         count = _placed(writer, tensors, y, place)
         if not count:
             count = 1
-            _copy(writer, tensors[0], y, place, 0, tensors[0].shape[1])
-        place += sum(tensor.shape[1] for tensor in tensors[:count])
+            _copy(writer, tensors[0], y, place, 0, unit * tensors[0].shape[1])
+        place += unit * sum(tensor.shape[1] for tensor in tensors[:count])
         del tensors[:count]
+
+
+def _concat_elsewhere(writer: Writer, view: NodeView, tensors: list[Tensor], axis: int) -> None:
+    """Along any axis, also with what the file stores."""
+    y = view.outputs[0]
+    demand_bytes(y, *tensors)
+    first = 0
+    for i, tensor in enumerate(tensors):
+        part = tensor
+        if view.is_const(i):
+            part = replace(tensor, quant=y.quant, dtype=y.dtype)
+            write_stored(writer, part, encode(view.constant(i), y))
+        demand(_alike(part, y), "parts of other steps")
+        write_part(writer, part, y, axis, first)
+        first += tensor.shape[axis]
+    demand(first == y.shape[axis], f"{first} parts of {y.shape}")
 
 
 def _placed(writer: Writer, tensors: list[Tensor], target: Tensor, place: int) -> int:
@@ -138,60 +159,78 @@ def _placed(writer: Writer, tensors: list[Tensor], target: Tensor, place: int) -
 
 
 def _split(writer: Writer, view: NodeView) -> None:
-    x = view.tensor(0)
-    demand_bytes(x, *view.outputs)
+    x, unit = view.tensor(0), Writer.unit(view.tensor(0))
+    _movable(x, *view.outputs)
     demand(_axis_is_channels(view, len(x.shape)), "another axis than channels")
     depth = 0
     for tensor in view.outputs:
         if _alike(x, tensor) and depth % 16 == 0 and writer.plane(x).pitch % 16 == 0:
             writer.part(tensor, x, depth)
         else:
-            _copy(writer, x, tensor, 0, depth, tensor.shape[1])
-        depth += tensor.shape[1]
+            _copy(writer, x, tensor, 0, depth, unit * tensor.shape[1])
+        depth += unit * tensor.shape[1]
 
 
 def _reshape(writer: Writer, view: NodeView) -> None:
-    """Where the bytes stay as they are: one position, or other axes behind the channels."""
+    """Where the bytes stay as they are, and where axes are parts or products of axes."""
     x, y = view.tensor(0), view.outputs[0]
-    demand(in_bytes(x) and in_bytes(y) and _alike(x, y), "its values")
+    _movable(x, y)
+    demand(_alike(x, y), "its values")
     before, after = sides_of(x), sides_of(y)
-    single = prod(before[2:]) == prod(after[2:]) == 1
-    demand(before == after or (single and before[:2] == after[:2]), f"{x.shape} to {y.shape}")
-    writer.alias(y, x)
+    if before == after or (prod(before[2:]) == prod(after[2:]) == 1 and before[:2] == after[:2]):
+        writer.alias(y, x)
+    else:
+        write_reshape(writer, x, y)
 
 
 def _resize(writer: Writer, view: NodeView) -> None:
-    """Nearest, by whole numbers."""
+    """Nearest by whole numbers is a copy, any other a choice of rows and columns."""
     x, y = view.tensor(0), view.outputs[0]
-    demand(in_bytes(x) and in_bytes(y) and len(x.shape) == len(y.shape) == 4, "its values")
+    _movable(x, y)
+    demand(len(x.shape) == len(y.shape) == 4, "its values")
     demand(not (view.has(1) and not view.is_const(1)), "sizes that are computed")
     steps = resize_steps(view)
-    demand(not isinstance(steps, Linear), "not nearest")
-    assert not isinstance(steps, Linear)
+    if isinstance(steps, Linear):
+        write_linear_resize(writer, view)
+        return
     by = [1, 1]
     for axis, index in steps.items():
-        demand(axis >= 2 and y.shape[axis] % x.shape[axis] == 0, "not by whole numbers")
-        by[axis - 2] = y.shape[axis] // x.shape[axis]
-        demand(np.array_equal(index, np.arange(y.shape[axis]) // by[axis - 2]), "other places")
-    _copy(writer, x, y, 0, 0, x.shape[1])
+        times = y.shape[axis] // x.shape[axis]
+        if axis < 2 or not np.array_equal(index, np.arange(y.shape[axis]) // max(times, 1)):
+            write_nearest_resize(writer, view, steps)
+            return
+        by[axis - 2] = times
+    _copy(writer, x, y, 0, 0, Writer.unit(x) * x.shape[1])
     writer.ops[-1].strides = (by[0], by[1])
 
 
 def _identity(writer: Writer, view: NodeView) -> None:
     x, y = view.tensor(0), view.outputs[0]
-    demand(in_bytes(x) and in_bytes(y) and _alike(x, y) and x.shape == y.shape, "its values")
+    _movable(x, y)
+    demand(_alike(x, y) and x.shape == y.shape, "its values")
     writer.alias(y, x)
 
 
-WRITERS: dict[str, Write] = {
+MOVES: dict[str, Write] = {
     "Identity": _identity,
+    "Concat": _concat,
+    "Split": _split,
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+}
+"""Of 8 bits and of float16."""
+WRITERS: dict[str, Write] = {
     "Add": partial(_join, "ADD", False),
     "AddRelu": partial(_join, "ADD", True),
     "Mul": partial(_join, "MULTIPLY", False),
     "MulRelu": partial(_join, "MULTIPLY", True),
     "MaxPool": _max_pool,
-    "Concat": _concat,
-    "Split": _split,
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
-    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    "Gather": write_gather,
+    "LayerNormalization": write_norm,
+    "Pad": write_pad,
+    "Slice": write_slice,
+    "Transpose": write_transpose,
+    "exNorm": write_norm,
+    "exSDPAttention": write_attention,
+    **MOVES,
 }

@@ -1,27 +1,27 @@
-"""Builds the C files of this folder for this machine, and runs programs with them."""
+"""Loads the C files of this folder, ready in a wheel or built for this machine, and runs programs with them."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from rknnlite_programs import buildcache
 
 from rknnlite.errors import ModelInvalid, OutOfMemory, ParamInvalid
+from rknnlite.log import logger
 
 from ...values import Array
 from ..engine import Program
-from .description import FUNCTIONS, KINDS, NUMBERS, Op, Plane, ProgramText
+from . import recipe
+from .description import FUNCTIONS, KINDS, NUMBERS, TAKES, Op, ProgramText, sides_at_edge
+from .prebuilt import prebuilt
 
-__all__ = ["Library", "NativeProgram", "library"]
+__all__ = ["Library", "NativeProgram", "is_ready", "library"]
 
-_FOLDER = Path(__file__).parent
-_FLAGS = ("-ffp-contract=off", "-falign-loops=32")
-"""Products and sums are rounded one by one, as numpy rounds them. -O3 makes larger kernels, no faster ones."""
+_NAME = "librknnlite_networks.so"
 _ALIGNED, _SLACK = 64, 256
 _NO_NUMBERS = np.zeros(1, np.float32)
 
@@ -35,7 +35,7 @@ class _Tensor(ctypes.Structure):
 
 
 _PAIR = ctypes.c_int64 * 2
-_ADDRESSES = ("weights", "bias", "zeros", "factor", "slope", "numbers", "table", "ones")
+_ADDRESSES = ("weights", "bias", "zeros", "factor", "slope", "numbers", "table", "ones", "sizes")
 
 
 class _Op(ctypes.Structure):
@@ -44,7 +44,7 @@ class _Op(ctypes.Structure):
     _fields_ = (
         ("kind", ctypes.c_int64),
         ("flags", ctypes.c_int64),
-        *((name, _Tensor) for name in ("x", "other", "y")),
+        *((name, _Tensor) for name in ("x", "other", "third", "y")),
         *((name, _PAIR) for name in ("kernel", "strides", "dilations", "pads")),
         ("place", ctypes.c_int64),
         ("depth", ctypes.c_int64),
@@ -58,21 +58,16 @@ class _Op(ctypes.Structure):
 
 
 class Library:
-    """The built library.
+    """The library of a wheel, else one that is built here.
+
+    Args:
+        flags: more for the compiler; with any it is built.
 
     Raises BackendUnavailable without a compiler, ParamInvalid when it fails.
     """
 
     def __init__(self, *flags: str) -> None:
-        sources = sorted(path for path in _FOLDER.iterdir() if path.suffix in (".c", ".h"))
-        given = [*_FLAGS, *buildcache.for_this_processor(), *flags]
-        path = buildcache.build_library("librknnlite_networks.so", sources, "the native engine", *given)
-        try:
-            loaded = ctypes.CDLL(str(path))
-        except OSError as error:
-            raise ParamInvalid(f"the native engine {path} cannot be loaded: {error}; remove it") from None
-        self.build = path.parent.name
-        """Differs where sources, compiler or processor do."""
+        loaded, self.build = (None if flags else _of_the_wheel()) or _built(flags)
         self.run, self.scratch = loaded.rknnlite_run, loaded.rknnlite_scratch
         size, address, ops = ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(_Op)
         self.run.argtypes = [ops, size, address, size, size, ctypes.c_int, address, address]
@@ -81,12 +76,46 @@ class Library:
         loaded.rknnlite_layout(layout)
         self.lanes, self.across, self.offset, op_size = layout
         if op_size != ctypes.sizeof(_Op):
-            raise ParamInvalid(f"the native engine {path} has other structures; remove it")
+            raise ParamInvalid(f"the native engine {loaded._name} has other structures; remove it")
 
     @property
     def layout(self) -> tuple[int, ...]:
         """How weights lie, see ``rknnlite_layout``."""
         return (self.lanes, self.across, self.offset)
+
+
+_Loaded = tuple[ctypes.CDLL, str]
+"""A library, and a text that differs where sources, compiler or processor do."""
+
+
+def _built(flags: Sequence[str]) -> _Loaded:
+    path = buildcache.build_library(_NAME, recipe.files(), "the native engine", *_flags(), *flags)
+    try:
+        return ctypes.CDLL(str(path)), path.parent.name
+    except OSError as error:
+        raise ParamInvalid(f"the native engine {path} cannot be loaded: {error}; remove it") from None
+
+
+def _flags() -> list[str]:
+    return [*recipe.FLAGS, *buildcache.for_this_processor()]
+
+
+def is_ready() -> bool:
+    """Whether the library is there without a compiler's seconds: in the wheel, or built before."""
+    if library.cache_info().currsize or prebuilt() is not None:
+        return True
+    return buildcache.kept_library(_NAME, recipe.files(), *_flags()) is not None
+
+
+def _of_the_wheel() -> Optional[_Loaded]:
+    file = prebuilt()
+    if file is None:
+        return None
+    try:
+        return ctypes.CDLL(str(file)), f"{file.stem} {recipe.digest()}"
+    except OSError as error:  # of a system with another C library
+        logger.info("the native engine is built here, that of the wheel cannot be loaded: %s", error)
+        return None
 
 
 @functools.cache
@@ -111,7 +140,7 @@ class NativeProgram(Program):
         self._count, self._size = len(text.ops), text.size + _SLACK
         self._size += -self._size % _ALIGNED
         self._scratch = int(made.scratch(self._ops, self._count, threads))
-        self._entering = [_sides(op.y) for op in text.ops if op.kind == "TAKE"]
+        self._entering = [sides_at_edge(op) for op in text.ops if op.kind in TAKES]
         self._idle: list[Array] = []
 
     def run(self, values: Sequence[Array]) -> list[Array]:
@@ -142,15 +171,11 @@ def _addresses(arrays: Sequence[Array]) -> Any:
     return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
 
 
-def _sides(plane: Plane) -> tuple[int, ...]:
-    return (plane.items, plane.channels, plane.height, plane.width)
-
-
 def _c_op(op: Op) -> _Op:
     made = _Op(
         kind=KINDS.index(op.kind), flags=op.flags, place=op.place, depth=op.depth, channels=op.channels
     )
-    for name in ("x", "other", "y"):
+    for name in ("x", "other", "third", "y"):
         plane = getattr(op, name)
         if plane is not None:
             fields = {each[0]: getattr(plane, each[0]) for each in _Tensor._fields_}

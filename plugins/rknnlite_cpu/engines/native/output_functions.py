@@ -12,10 +12,10 @@ from rknnlite_graph.operators import TABLE_FUNCTIONS
 
 from ...ops.requantise import by_table, index_factor
 from ...values import centred_range
-from .description import FUNCTION_NUMBERS, Flag, Op
+from .kinds import FUNCTION_NUMBERS, Flag, Op
 from .writer import Writer, demand, demand_finite
 
-__all__ = ["check_function", "write_function"]
+__all__ = ["LOGISTIC", "check_function", "write_function"]
 
 _KINDS = {
     "Elu": "ELU",
@@ -37,9 +37,7 @@ def _numbers(reach: float, factor: float, parts: Sequence[Sequence[float]]) -> l
     return [reach, factor, float(len(parts[0])), *padded[0], *padded[1]]
 
 
-_LOGISTIC = _numbers(
-    unary_functions.LOGISTIC_REACH, unary_functions.LOGISTIC_FACTOR, unary_functions.LOGISTIC
-)
+LOGISTIC = _numbers(unary_functions.LOGISTIC_REACH, unary_functions.LOGISTIC_FACTOR, unary_functions.LOGISTIC)
 _NORMAL = _numbers(unary_functions.NORMAL_REACH, unary_functions.NORMAL_FACTOR, unary_functions.NORMAL)
 
 
@@ -75,7 +73,7 @@ def write_function(writer: Writer, view: NodeView, op: Op) -> None:
         op.function = _KINDS[row.name]
         factor = factor * (1 / row.index_units)
         numbers[-1] = (*row.table_parameters(stage), 1.0)[0]
-        numbers[:-1] = _NORMAL if row.name == "exGelu" else _LOGISTIC
+        numbers[:-1] = _NORMAL if row.name == "exGelu" else LOGISTIC
         shift = float(y.quant.zero_point) if y.zero_first else 0.0
         op.flags |= Flag.ZERO_FIRST if y.zero_first else 0
         op.place = writer.zero(y) - int(shift)

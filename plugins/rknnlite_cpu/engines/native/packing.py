@@ -6,7 +6,14 @@ import numpy as np
 
 from ...values import Array
 
-__all__ = ["dense_weights", "depthwise_order", "depthwise_weights", "eight_bits", "padded_to"]
+__all__ = [
+    "dense_weights",
+    "depthwise_order",
+    "depthwise_weights",
+    "eight_bits",
+    "float_weights",
+    "padded_to",
+]
 
 
 def eight_bits(weight: Array, zeros: Array) -> tuple[Array, Array]:
@@ -58,3 +65,11 @@ def depthwise_weights(weight: Array, lanes: int) -> Array:
     whole[:count, :taps] = weight.reshape(count, taps)
     cut = whole.reshape(-1, lanes // 4, 4, 4, groups, 4)  # chunk, i, j, channel, group, tap
     return cut.transpose(0, 4, 2, 1, 3, 5).reshape(-1)
+
+
+def float_weights(weight: Array, lanes: int) -> Array:
+    """float16 [OC, IC, kh, kw], depthwise ones [C, 1, kh, kw] -> [vector][kh][kw][IC][lane], flat, as bytes."""
+    count, channels, kh, kw = weight.shape
+    vectors = -(-count // lanes)
+    whole = padded_to(weight.astype(np.float16), vectors * lanes)
+    return whole.reshape(vectors, lanes, channels, kh, kw).transpose(0, 3, 4, 2, 1).reshape(-1).view(np.int8)

@@ -38,8 +38,22 @@ int64_t tasks_of(const struct op *op, int threads)
         return convolution_tasks(op, threads);
     if (op->kind == DEPTHWISE)
         return depthwise_tasks(op, threads);
+    if (op->kind == RECURRENT)
+        return recurrent_tasks(op, threads);
+    if (op->kind == ATTEND)
+        return attention_tasks(op, threads);
+    if (op->kind == FLOAT_CONVOLVE)
+        return float_convolution_tasks(op, threads);
+    if (op->kind == FLOAT_DEPTHWISE)
+        return float_depthwise_tasks(op, threads);
+    if (op->kind == FLOAT_SCORES || op->kind == FLOAT_WEIGH)
+        return float_attention_tasks(op, threads);
     const struct tensor *t = op->kind == GIVE ? &op->x : &op->y;
     int64_t rows = t->items * t->height, work = rows * t->width * t->pitch / (16 << 10) + 1;
+    if (op->kind == NORMALISE) /* positions are a matter of their own */
+        rows *= t->width, work *= 4;
+    if (op->kind == FLOAT_NORM || op->kind == FLOAT_RESHAPE || op->kind == FLOAT_TRANSPOSE)
+        rows *= t->width;
     return threads == 1 ? 1 : least(least(rows, work), 4 * threads);
 }
 
@@ -50,6 +64,24 @@ void run_task(const struct op *op, const struct scene *scene, int64_t task, int6
     case DEPTHWISE: depthwise(op, scene, task, tasks); break;
     case MAX_POOL: pool(op, scene, task, tasks); break;
     case ADD: case MULTIPLY: case TABLE: elementwise(op, scene, task, tasks); break;
+    case RECURRENT: recur(op, scene, task, tasks); break;
+    case ATTEND: attend(op, scene, task, tasks); break;
+    case NORMALISE: normalise(op, scene, task, tasks); break;
+    case PICK: pick_lines(op, scene, task, tasks); break;
+    case BILINEAR: bilinear(op, scene, task, tasks); break;
+    case PUT: put(op, scene, task, tasks); break;
+    case SHUFFLE: shuffle(op, scene, task, tasks); break;
+    case TO_FLOATS: case TO_BYTES: convert(op, scene, task, tasks); break;
+    case FLOAT_CONVOLVE: float_convolve(op, scene, task); break;
+    case FLOAT_DEPTHWISE: float_depthwise(op, scene, task); break;
+    case FLOAT_PICK: case FLOAT_MIX: float_place(op, scene, task, tasks); break;
+    case FLOAT_NORM: float_normalise(op, scene, task, tasks); break;
+    case FLOAT_SCORES: case FLOAT_WEIGH: float_attend(op, scene, task); break;
+    case FLOAT_RESHAPE: case FLOAT_TRANSPOSE: float_reorder(op, scene, task, tasks); break;
+    case FLOAT_TAKE: case FLOAT_GIVE: float_move(op, scene, task, tasks); break;
+    case FLOAT_ADD: case FLOAT_SUBTRACT: case FLOAT_MULTIPLY: case FLOAT_SCALE: case FLOAT_TABLE: case FLOAT_MAX_POOL:
+        float_pixels(op, scene, task, tasks);
+        break;
     default: move(op, scene, task, tasks);
     }
 }
@@ -178,6 +210,18 @@ int64_t rknnlite_scratch(const struct op *ops, int64_t count, int threads)
             bytes = most(bytes, convolution_scratch(op, threads));
         if (op->kind == DEPTHWISE)
             bytes = most(bytes, depthwise_scratch(op, threads));
+        if (op->kind == RECURRENT)
+            bytes = most(bytes, recurrent_scratch(op));
+        if (op->kind == ATTEND)
+            bytes = most(bytes, attention_scratch(op));
+        if (op->kind == BILINEAR)
+            bytes = most(bytes, bilinear_scratch(op));
+        if (op->kind == FLOAT_CONVOLVE)
+            bytes = most(bytes, float_convolution_scratch(op, threads));
+        if (op->kind == FLOAT_DEPTHWISE)
+            bytes = most(bytes, float_depthwise_scratch(op));
+        if (op->kind == FLOAT_SCORES || op->kind == FLOAT_WEIGH)
+            bytes = most(bytes, float_attention_scratch(op));
     }
     return (bytes + BYTES + 63) / 64 * 64 + 64;
 }

@@ -9,7 +9,14 @@ struct tensor {
     int64_t offset, items, height, width, channels, pitch, zero;
 };
 
-enum kind { CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE };
+enum kind {
+    CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE,
+    RECURRENT, SHUFFLE, TO_FLOATS, TO_BYTES, ATTEND, NORMALISE, PICK, BILINEAR, PUT,
+    /* of float16 as float32, four of the bytes that `channels` counts each; `weights` and `table` are float16, `factor` a bias */
+    FLOAT_CONVOLVE, FLOAT_DEPTHWISE, FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_SCALE, FLOAT_TABLE, FLOAT_MAX_POOL,
+    FLOAT_TAKE, FLOAT_GIVE, FLOAT_NORM, FLOAT_SCORES, FLOAT_WEIGH, FLOAT_RESHAPE, FLOAT_TRANSPOSE,
+    FLOAT_PICK, FLOAT_MIX
+};
 enum flags {
     LIMITED = 1,    /* before the operand joins: limits */
     SLOPED = 2,     /* before: negative ones times a slope per channel */
@@ -20,14 +27,18 @@ enum flags {
     ZEROS = 64,     /* weights have zero points */
     ZERO_FIRST = 128,
     RECTIFY = 256,
-    FUNCTION = 512 /* instead of all this a function of the sums: `function`, numbers of it in `numbers` */
+    FUNCTION = 512, /* instead of all this a function of the sums: `function`, numbers of it in `numbers` */
+    FLOATS_IN = 1024, /* RECURRENT: x is of floats */
+    FLOATS_OUT = 2048,
+    HALVES = 4096, /* weights are of float16 */
+    STORED = 1 << 16 /* FLOAT_*: sums are rounded before anything else is done */
 };
 enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH };
 enum number { REACH, FACTOR, COUNT, ABOVE, BELOW = ABOVE + 5, PARAMETER = BELOW + 5, NUMBERS };
 
 struct op {
     int64_t kind, flags;
-    struct tensor x, other, y;
+    struct tensor x, other, third, y;
     int64_t kernel[2], strides[2], dilations[2], pads[2];
     int64_t place;             /* COPY: first channel in y; TAKE, GIVE: which array; ADD, MULTIPLY: stored value of 0 */
     int64_t depth;             /* CONVOLVE: bytes of a run of taps; COPY: first channel in x */
@@ -37,6 +48,7 @@ struct op {
     const float *factor, *slope, *numbers;
     const Q *table;
     const int8_t *ones;       /* CONVOLVE: 1 for every used value of a run, else 0 */
+    const int64_t *sizes;     /* what a kernel says of them */
     int64_t function, entries; /* FUNCTION: which, and of `table` how many */
     float unit, other_unit, first_low, first_high, low, high, step;
     int32_t padding;
@@ -55,6 +67,17 @@ int64_t convolution_tasks(const struct op *op, int threads);
 int64_t depthwise_tasks(const struct op *op, int threads);
 int64_t convolution_scratch(const struct op *op, int threads);
 int64_t depthwise_scratch(const struct op *op, int threads);
+int64_t recurrent_tasks(const struct op *op, int threads);
+int64_t recurrent_scratch(const struct op *op);
+int64_t attention_tasks(const struct op *op, int threads);
+int64_t attention_scratch(const struct op *op);
+int64_t bilinear_scratch(const struct op *op);
+int64_t float_convolution_tasks(const struct op *op, int threads);
+int64_t float_depthwise_tasks(const struct op *op, int threads);
+int64_t float_convolution_scratch(const struct op *op, int threads);
+int64_t float_depthwise_scratch(const struct op *op);
+int64_t float_attention_tasks(const struct op *op, int threads);
+int64_t float_attention_scratch(const struct op *op);
 int64_t tasks_of(const struct op *op, int threads);
 void run_task(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 
@@ -62,7 +85,23 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
 void depthwise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void elementwise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_convolve(const struct op *op, const struct scene *scene, int64_t task);
+void float_depthwise(const struct op *op, const struct scene *scene, int64_t task);
+void float_pixels(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_normalise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_attend(const struct op *op, const struct scene *scene, int64_t task);
+void float_place(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_reorder(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void recur(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void attend(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void normalise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void pick_lines(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void bilinear(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void put(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void shuffle(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void convert(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 
 /* What a function of sums makes of them, as stored. */
 vi function_of(const struct op *op, vi sum, const float *factor);

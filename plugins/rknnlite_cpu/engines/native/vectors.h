@@ -159,6 +159,11 @@ typedef int64_t vl __attribute__((vector_size(BYTES)));
 #define HIGH8(a, b) (vq)_mm256_unpackhi_epi8((__m256i)(a), (__m256i)(b))
 #define LOW16(a, b) (vq)_mm256_unpacklo_epi16((__m256i)(a), (__m256i)(b))
 #define HIGH16(a, b) (vq)_mm256_unpackhi_epi16((__m256i)(a), (__m256i)(b))
+#elif defined(__aarch64__)
+#define LOW8(a, b) (vq)vzip1q_s8((int8x16_t)(a), (int8x16_t)(b))
+#define HIGH8(a, b) (vq)vzip2q_s8((int8x16_t)(a), (int8x16_t)(b))
+#define LOW16(a, b) (vq)vzip1q_s16((int16x8_t)(a), (int16x8_t)(b))
+#define HIGH16(a, b) (vq)vzip2q_s16((int16x8_t)(a), (int16x8_t)(b))
 #else
 typedef int16_t vw __attribute__((vector_size(BYTES)));
 #define LOW8(a, b) __builtin_shuffle(a, b, (v_index){0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from .description import Op, Plane
+from .kinds import Op, Plane
 
 __all__ = ["Parts", "place_tensors"]
 
@@ -68,11 +68,10 @@ def place_tensors(ops: Sequence[Op], parts: Parts) -> int:
     lives: dict[int, list[int]] = {}
     planes: dict[int, Plane] = {}
     for number, op in enumerate(ops):
-        for plane in (op.x, op.y, op.other):
-            if plane is not None:
-                whole, _ = parts.whole(plane)
-                planes[id(whole)] = whole
-                lives.setdefault(id(whole), [number, number])[1] = number
+        for plane in op.planes:
+            whole, _ = parts.whole(plane)
+            planes[id(whole)] = whole
+            lives.setdefault(id(whole), [number, number])[1] = number
     placed: list[tuple[int, int, int, int]] = []  # from, to, first op, last op
     for key in sorted(planes, key=lambda key: (lives[key][0], -planes[key].nbytes)):
         plane, (first, last) = planes[key], lives[key]
@@ -86,8 +85,8 @@ def place_tensors(ops: Sequence[Op], parts: Parts) -> int:
         plane.offset = offset
         placed.append((offset, offset + size, first, last))
     for op in ops:
-        for plane in (op.x, op.y, op.other):
-            if plane is not None and plane in parts:
+        for plane in op.planes:
+            if plane in parts:
                 whole, channel = parts.whole(plane)
                 plane.offset = whole.offset + channel
     return max((end for _, end, _, _ in placed), default=0)

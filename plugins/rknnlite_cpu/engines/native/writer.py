@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import numpy as np
-from rknnlite_graph.graph import Graph, Tensor
+from rknnlite_graph.graph import Graph, Tensor, TensorRole
 from rknnlite_graph.lowering import NotLowered
 from rknnlite_graph.node_view import NodeView
 
 from rknnlite.tensor import DType
 
 from ...values import Array, centred_range
-from .description import Op, Plane
+from .kinds import FLOAT, Flag, Op, Plane
+from .packing import padded_to
 from .workspace import Parts
 
 __all__ = [
@@ -22,14 +24,18 @@ __all__ = [
     "demand",
     "demand_bytes",
     "demand_finite",
+    "demand_halves",
+    "demand_rounded",
     "in_bytes",
+    "in_halves",
+    "output_numbers",
     "sides_of",
     "stored_offset",
 ]
 
 Write = Callable[["Writer", NodeView], None]
 """Adds the ops of a node."""
-_CHANNELS, _FEW_CHANNELS = 16, 4
+_CHANNELS, _FEW_CHANNELS, _LINE = 16, 4, 64
 _LARGEST = 1 << 28
 
 
@@ -51,8 +57,16 @@ def demand_finite(*numbers: Array) -> None:
 
 def in_bytes(tensor: Tensor) -> bool:
     """Whether the values of a tensor are a byte each, in a number of axes that has items and channels."""
-    sizes = len(tensor.shape) in (2, 3, 4) and 0 < prod(tensor.shape) < _LARGEST
-    return sizes and tensor.quant is not None and tensor.dtype in (DType.INT8, DType.UINT8)
+    return _has_sides(tensor) and tensor.quant is not None and tensor.dtype in (DType.INT8, DType.UINT8)
+
+
+def in_halves(tensor: Tensor) -> bool:
+    """Whether the values of a tensor are float16, in a number of axes that has items and channels."""
+    return _has_sides(tensor) and tensor.quant is None and tensor.dtype is DType.FLOAT16
+
+
+def _has_sides(tensor: Tensor) -> bool:
+    return len(tensor.shape) in (2, 3, 4) and 0 < prod(tensor.shape) < _LARGEST
 
 
 def sides_of(tensor: Tensor) -> tuple[int, int, int, int]:
@@ -60,6 +74,19 @@ def sides_of(tensor: Tensor) -> tuple[int, int, int, int]:
     items, channels, *rest = tensor.shape
     height, width = (*rest, 1, 1)[:2]
     return items, channels, height, width
+
+
+def demand_halves(view: NodeView, count: int) -> None:
+    """``count`` operands of float16 that are no constants, and results of float16."""
+    demand(all(map(in_halves, view.outputs)), "its results are not of float16")
+    for position in range(count):
+        demand(view.has(position) and not view.is_const(position), f"operand {position}")
+        demand(in_halves(view.tensor(position)), f"operand {position} is not of float16")
+
+
+def demand_rounded(view: NodeView) -> None:
+    """What a caller gives is not rounded before the first node."""
+    demand(view.tensor(0).role is not TensorRole.INPUT, "its operand is not rounded")
 
 
 class Writer:
@@ -75,6 +102,7 @@ class Writer:
         self.ops: list[Op] = []
         self.parts = Parts()
         self._planes: dict[int, Plane] = {}
+        self._tables: dict[Any, Array] = {}
 
     def part(self, tensor: Tensor, whole: Tensor, channel: int) -> None:
         """A tensor that is nobody's yet, as some channels of another one."""
@@ -95,11 +123,15 @@ class Writer:
 
     def plane(self, tensor: Tensor) -> Plane:
         """Where a tensor lies."""
-        demand(in_bytes(tensor), f"{tensor.name} is not of 8 bits")
+        floats = in_halves(tensor)
+        demand(floats or in_bytes(tensor), f"{tensor.name} is not of 8 bits")
         if tensor.index not in self._planes:
             items, channels, height, width = sides_of(tensor)
-            pitch = -(-channels // _CHANNELS) * _CHANNELS
-            self._planes[tensor.index] = Plane(items, height, width, channels, pitch, self.zero(tensor))
+            channels *= self.unit(tensor)
+            step = _LINE if floats and channels >= _LINE else _CHANNELS
+            pitch = -(-channels // step) * step
+            zero = 0 if floats else self.zero(tensor)
+            self._planes[tensor.index] = Plane(items, height, width, channels, pitch, zero)
         return self._planes[tensor.index]
 
     def alias(self, tensor: Tensor, of: Tensor) -> None:
@@ -109,14 +141,20 @@ class Writer:
     def enter(self, number: int, tensor: Tensor, few: bool) -> None:
         """Input ``number`` of the segment; ``few`` channels may lie close together."""
         plane = self.plane(tensor)
-        if few and plane.channels <= _FEW_CHANNELS:
-            plane.pitch = _FEW_CHANNELS
-        self.ops.append(Op("TAKE", y=plane, x=plane, place=number))
+        floats = in_halves(tensor)
+        if few and plane.channels <= _FEW_CHANNELS * self.unit(tensor):
+            plane.pitch = plane.channels if floats else _FEW_CHANNELS
+        self.ops.append(Op("FLOAT_TAKE" if floats else "TAKE", y=plane, x=plane, place=number))
 
     def leave(self, number: int, tensor: Tensor) -> None:
         """Result ``number`` of the segment."""
         plane = self.plane(tensor)
-        self.ops.append(Op("GIVE", y=plane, x=plane, place=number))
+        self.ops.append(Op("FLOAT_GIVE" if in_halves(tensor) else "GIVE", y=plane, x=plane, place=number))
+
+    @staticmethod
+    def unit(tensor: Tensor) -> int:
+        """Bytes of a value."""
+        return FLOAT if in_halves(tensor) else 1
 
     def zero(self, tensor: Tensor) -> int:
         """The stored value that stands for 0."""
@@ -131,6 +169,27 @@ class Writer:
         table = np.zeros(256, np.uint8)
         table[stored] = (results.astype(np.int64) + self.zero(target)) & 255
         return table
+
+    def halves_table(self, key: Any, function: Callable[[Array], Array]) -> Array:
+        """``function`` of every float16, as bytes; one array for all that have the same key, whatever that is."""
+        if key not in self._tables:
+            every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+            with np.errstate(all="ignore"):
+                found = np.asarray(function(every.astype(np.float32))).astype(np.float16)
+            self._tables[key] = padded_to(found, (1 << 16) + 2).view(
+                np.uint8
+            )  # vectors reach two bytes further
+        return self._tables[key]
+
+
+def output_numbers(writer: Writer, op: Op, tensor: Tensor) -> None:
+    """How an op makes integers of reals: by a quotient, rounded behind the zero point or before it, see ``values.encode``."""
+    assert tensor.quant is not None
+    low, high = (float(limit) for limit in centred_range(tensor))
+    shift = float(tensor.quant.zero_point) if tensor.zero_first else 0.0
+    op.place = writer.zero(tensor) - int(shift)
+    op.flags |= Flag.ZERO_FIRST if tensor.zero_first else 0
+    op.numbers |= {"step": tensor.quant.scale, "first_low": shift, "low": low + shift, "high": high + shift}
 
 
 def stored_offset(tensor: Tensor, offset: int) -> int:

@@ -2,11 +2,13 @@
 
 A model is JSON: ``{"latency_ms": 20, "input": [1, 224, 224, 3], "output": [1, 1000], "batch": 1, "fail": 0.01,
 "hang": 0.001, "hang_s": 5, "gate": "PATH"}``. The elements of an output's row are those of the input's row, again and
-again, as many as there are. A run waits until the file ``gate`` is there.
+again, as many as there are. A run waits until the file ``gate`` is there. With ``busy_ms`` it takes CPU time instead, as
+kernels do: in about as many calls that let other threads have the interpreter as a network has nodes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import time
@@ -22,6 +24,9 @@ from rknnlite.spi import Backend, Context, Input, OpenOptions, Probe, Versions
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 __all__ = ["StandIn", "write_model"]
+
+_PIECE = bytes(1 << 16)
+"""What a kernel works on."""
 
 
 def write_model(path: Path, **fields: Any) -> str:
@@ -75,6 +80,9 @@ class StandInContext(Context):
             time.sleep(0.005)
         if fields.get("latency_ms"):
             time.sleep(fields["latency_ms"] / 1e3)
+        end = time.thread_time() + fields.get("busy_ms", 0) / 1e3
+        while fields.get("busy_ms") and time.thread_time() < end:
+            hashlib.sha256(_PIECE)
         if drawn < fields.get("fail", 0):
             raise RknnError("the stand-in failed")
         if drawn > 1 - fields.get("hang", 0):

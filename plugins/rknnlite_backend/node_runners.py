@@ -15,9 +15,9 @@ from rknnlite import plugins
 from rknnlite.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from rknnlite.spi import CustomOp
+    from rknnlite_graph.graph import Graph
 
-    from .graph import Graph
+    from rknnlite.spi import CustomOp
 
 __all__ = ["NodeRunner", "RunsNodes", "nodes_on_cpu"]
 

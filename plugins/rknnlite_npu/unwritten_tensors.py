@@ -1,0 +1,30 @@
+"""Tensors that the NPU reads and nothing writes: the runtime arranges them itself, which nobody has recorded.
+
+Seen with inputs of recurrent nodes whose rows are no whole atoms, and with weights that are activations.
+"""
+
+from __future__ import annotations
+
+from rknnlite.formats.slots import TensorKind
+
+from .command_words import DESTINATIONS
+from .program import COMMAND_KINDS, NpuProgram
+
+__all__ = ["unwritten_tensors"]
+
+_THERE = (*COMMAND_KINDS, TensorKind.TASKS, TensorKind.HELPER)
+
+
+def unwritten_tensors(program: NpuProgram) -> list[str]:
+    """Their names: no node gives them, no caller, and no command word writes there."""
+    read, known = set[int](), {*program.inputs}
+    for node in program.nodes:
+        known.update(node.outputs)
+    for tensor, _, word in program.relocations:
+        (known if int(program.words[word]) & 0xFFFF in DESTINATIONS else read).add(tensor)
+    tensors = program.tensors
+    return [
+        tensors[i].name
+        for i in sorted(read - known)
+        if not tensors[i].constant and tensors[i].kind not in _THERE
+    ]

@@ -1,0 +1,120 @@
+"""Whole files on the machine, beside the vendor's simulator: int8 within one step, fp16 within a thousandth.
+
+Inputs are given as numbers, so that the stored integers are the simulator's. What is farther away is farther by a rule of the
+chip, named here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rknnlite_npu.backend import MachineBackend
+from rknnlite_npu.machine.refused import MachineRefused
+
+from rknnlite.errors import ModelUnsupported
+from rknnlite.formats import ModelFile
+from rknnlite.spi import OpenOptions
+from rknnlite.tensor import DType
+from tests.support.corpus import DATA, EXAMPLES, answers_of, genuine, goldens
+
+SOFTMAX = "exponentials are a line through the bits of fp16, 3 % off"
+TABLE = "tables are linear between 513 points, the simulator computes the function"
+ROOTS = "roots and reciprocal roots are steps of Newton's on fp16 and bf16"
+CUT = "the table of an Elu with alpha other than 1 is cut at 0"
+FUSED = "the simulator rounds to int8 where the NPU does not"
+FLOATS = "limits of int16 layers are float32 in registers of integers"
+
+EXPLAINED: dict[str, tuple[float, str]] = {
+    "act_gelu.rk3588.fp16": (2e-3, TABLE),
+    "attention_mask.rk3588.fp16": (2e-2, SOFTMAX),
+    "deconv_k4_s2_silu.rk3588.i8": (2, FUSED),
+    "hidden_high.rk3588.fp16": (0.3, CUT),
+    "hidden_low.rk3588.i8": (50, CUT),
+    "int16_limits.rk3588.i16": (1 << 16, FLOATS),
+    "kept.rk3588.i8": (2, FUSED),
+    "mobilenetv3_like.rk3588.i8": (3e-2, SOFTMAX),
+    "norms.rk3588.i8": (2, ROOTS),
+    "operands.rk3588.fp16": (4e-3, ROOTS),
+    "softmaxes.rk3588.i8": (4e-2, SOFTMAX),
+    "vit_like.rk3588.i8": (2, SOFTMAX),
+    "yolov5_decode.rk3588.i8": (2, FUSED),
+    "yolov8_dfl.rk3588.fp16": (5e-3, SOFTMAX),
+}
+"""File -> how far it may be off, in steps or in shares of the largest number; why."""
+ARRANGED = "lstm.rk3588.fp16"
+"""The runtime arranges the input of its recurrent node by itself."""
+WITHOUT_TABLES = ("bfloat_chain.rk3588.bf16", "int16_chain.rk3588.i16", "int16_fused.rk3588.i16")
+"""Their activations need tables, which the files do not hold."""
+INT16_STEPS = 6
+
+
+def files() -> list[Path]:
+    found = [*sorted(DATA.glob("*.rk3588.*.rknn")), EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"]
+    return [path for path in found if answers(path).exists() and path.stem not in (ARRANGED, *WITHOUT_TABLES)]
+
+
+def answers(path: Path) -> Path:
+    beside = path.with_suffix(".npz")
+    return beside if beside.exists() else answers_of(path)
+
+
+def differences(path: Path) -> list[tuple[bool, float]]:
+    """Per output (whether it is quantised, the largest difference in steps or in shares of the largest number)."""
+    context = MachineBackend().open(ModelFile(path), OpenOptions())
+    golden = goldens(answers(path))[0]
+    inputs = [x.astype(np.float32) if x.dtype == np.uint8 else x for x in golden.inputs]
+    found = []
+    for attr, got, expected in zip(context.outputs, context.infer(inputs), golden.outputs):
+        difference = np.abs(got.astype(np.float64) - expected)
+        if attr.quant is not None and not attr.dtype.is_float:
+            steps = float(np.rint(difference / attr.quant.scale).max())
+            found.append((True, steps / INT16_STEPS if attr.dtype is DType.INT16 else steps))
+        else:
+            found.append((False, float(difference.max() / max(1e-9, np.abs(expected).max()))))
+    return found
+
+
+def check(path: Path) -> None:
+    allowed, _ = EXPLAINED.get(path.stem, (0.0, ""))
+    for quantised, difference in differences(path):
+        assert difference <= max(allowed, 1 if quantised else 1e-3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["act_silu.rk3588.i8", "conv_relu.rk3588.i8", "packed_mixed.rk3588.i8", "residual_add.rk3588.i8", "shapes.rk3588.i8",
+     "two_images.rk3588.i8", "yuv.rk3588.i8", "conv_uneven.rk3588.fp16"],
+)  # fmt: skip
+def test_some_files(name: str) -> None:
+    check(genuine(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_every_file(path: Path) -> None:
+    try:
+        check(path)
+    except ModelUnsupported as error:
+        assert "graphs" in str(error), "only files of several shapes are not run"
+
+
+@pytest.mark.slow
+def test_nearly_every_int8_file_is_within_one_step() -> None:
+    names = [path.stem for path in files() if ".i8" in path.stem or path.parent != DATA]
+    assert sum(name in EXPLAINED for name in names) <= 0.11 * len(names)
+    explained = {SOFTMAX, CUT, ROOTS, FUSED}
+    assert {EXPLAINED[name][1] for name in names if name in EXPLAINED} <= explained
+
+
+def test_what_the_runtime_arranges_by_itself_is_refused() -> None:
+    with pytest.raises(ModelUnsupported, match="nothing writes in0_exSecondary1"):
+        MachineBackend().open(ModelFile(genuine(ARRANGED)), OpenOptions())
+
+
+@pytest.mark.parametrize("name", WITHOUT_TABLES)
+def test_layers_without_their_tables_are_refused(name: str) -> None:
+    context = MachineBackend().open(ModelFile(genuine(name)), OpenOptions())
+    with pytest.raises(MachineRefused, match="no table was uploaded"):
+        context.infer([np.zeros(attr.dims, np.float32) for attr in context.inputs])
