@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import rknnlite
+from tests.librknnrt import clients
 from tests.librknnrt import test_programs as programs
 from tests.librknnrt.clients import program, run
 from tests.librknnrt.goldens import pixels, write
@@ -38,8 +40,15 @@ def inferred(
 
 
 @pytest.fixture(autouse=True)
-def on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs and what they are held against."""
+def on_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Programs and what they are held against. On the rig the library's Python is preloaded, as this one is."""
+    if "LD_PRELOAD" in os.environ:
+        python = tmp_path_factory.mktemp("rig") / "python3"
+        python.write_text(
+            f'#!/bin/sh\nLD_PRELOAD={os.environ["LD_PRELOAD"]} exec {clients.interpreter()} "$@"\n'
+        )
+        python.chmod(0o755)
+        monkeypatch.setattr(clients, "interpreter", lambda: python)
     monkeypatch.setenv("RKNNLITE_BACKEND", BACKEND)
     monkeypatch.setattr(programs, "inferred", inferred)
 

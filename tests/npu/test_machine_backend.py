@@ -38,6 +38,9 @@ ALIKE = [
 ]  # fmt: skip
 
 
+of_the_machine = pytest.mark.skipif(BACKEND != "npu-machine", reason="told of the machine alone")
+
+
 def opened(name: str, **options: Any) -> Context:
     return rknnlite.open(genuine(name), backend=BACKEND, **options)
 
@@ -264,6 +267,7 @@ def test_memory_is_shared_by_descriptor(context: Context) -> None:
         reader.run()
 
 
+@of_the_machine
 def test_memory_comes_and_goes_without_a_trace() -> None:
     with opened(IMAGE) as context:
         transport = context._shared.transport  # type: ignore[attr-defined]
@@ -304,6 +308,7 @@ def test_async_mode_answers_the_frame_before() -> None:
         assert all(np.array_equal(a, b) for a, b in zip(result, wanted[number]))
 
 
+@of_the_machine
 def test_a_refusal_names_the_register_and_the_context_goes_on(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +353,7 @@ def test_a_dump_has_what_every_node_gave(context: Context, tmp_path: Path) -> No
 # -- who is there -------------------------------------------------------------------------------------------------
 
 
+@of_the_machine
 def test_it_is_named_and_never_chosen_by_itself(call: Call) -> None:
     assert plugins.probe(plugins.backend("npu-machine")).priority < 0
     with rknnlite.open(genuine(IMAGE)) as context:
