@@ -22,7 +22,7 @@ PARTS = [
     *(ROOT / "rknnlite" / room for room in ("matmul", "native", "pool", "spi")),
     *(ROOT / "plugins" / f"rknnlite_{name}" for name in BACKENDS),
 ]
-ROOMS = {"kernels", "llm", "ops"}
+ROOMS = {"kernels", "llm", "native", "ops"}
 """Of backends: what computes, and language models; no words about runs of networks there."""
 SHORTEST = 22  # characters of a text that cannot stand twice by chance
 TWICE = {

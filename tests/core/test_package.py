@@ -75,7 +75,7 @@ def test_choosing_a_backend_reads_no_yaml() -> None:
 
 def test_import_needs_no_plugin() -> None:
     script = (
-        "import os; os.environ['RKNNLITE_DISABLE'] = 'cpu,rknnrt,rknn1rt,rknn3rt,cplugin,opencl,riscv'\n"
+        "import os; os.environ['RKNNLITE_DISABLE'] = 'cpu,rknnrt,rknn1rt,rknn3rt,cplugin,opencl,riscv,npu'\n"
         "import rknnlite, rknnlite.api\n"
         "try:\n    rknnlite.open(b'x')\n"
         "except rknnlite.errors.BackendUnavailable as error:\n    print(error)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from rknnlite_graph.graph import Graph
-from rknnlite_graph.read import read_graph
+from rknnlite_graph.read import told_graph
 
 from rknnlite.errors import RknnError
 from rknnlite.formats import ModelFile, is_package
@@ -13,7 +13,6 @@ from rknnlite.formats.rkllm import is_rkllm
 from rknnlite.spi.command import Line, Part
 from rknnlite.spi.inspection import Description, Inspector
 
-from .rules import left_to_simulator, silicon_graph
 from .telling import assumptions, evidence
 
 __all__ = ["SiliconInspector"]
@@ -29,7 +28,7 @@ class SiliconInspector(Inspector):
         if is_package(file.data) or is_rkllm(file.path, file.data):
             return None
         try:
-            graph = read_graph(file.model, file.model.default_shape)
+            graph = told_graph(file.model)
             if not any(
                 node.stage is not None and node.stage.read_registers is not None for node in graph.nodes
             ):
@@ -37,7 +36,7 @@ class SiliconInspector(Inspector):
             data: dict[str, Any] = {"silicon": {"measured_on": graph.measured_on}}
             rest: list[Part] = []
             if check:
-                told, text = _checked(silicon_graph(graph))
+                told, text = _checked(graph)
                 data["silicon"].update(told)
                 rest.append(f"\n{text}\n")
         except RknnError:  # which others tell
@@ -46,6 +45,9 @@ class SiliconInspector(Inspector):
 
 
 def _checked(graph: Graph) -> tuple[dict[str, Any], str]:
+    from .rules import left_to_simulator, silicon_graph  # with the kernels, which nothing else needs
+
+    graph = silicon_graph(graph)
     left, assumed = left_to_simulator(graph), assumptions(graph)
     rows = [f"  {one.node}: as the simulator computes: {one.why}" for one in left]
     rows += [

@@ -28,11 +28,13 @@ from .tables import table_of_indices
 
 __all__ = ["chip_builder", "chip_kernel"]
 
+_NORMS = ("BatchNormalization", "BatchNormalizationRelu")
 _JOINS: dict[str, Callable[[Array, Array], Array]] = {
     "Add": np.add, "AddRelu": np.add, "Max": np.maximum, "Min": np.minimum, "Mul": np.multiply, "MulRelu": np.multiply,
     "Pow": np.multiply, "Sub": np.add, "SubRelu": np.add,
 }  # fmt: skip
 """What EW does with two operands; a difference is a sum with the second one times -1."""
+_LIMITED = ("AddRelu", "MulRelu", "SubRelu")
 _PRODUCTS = ("Mul", "MulRelu", "Pow")
 Unary = Callable[[Array], Array]
 """(values of the first operand behind BS) -> values for the output converter, in their place or not."""
@@ -53,7 +55,7 @@ def chip_kernel(view: NodeView) -> Optional[Kernel]:
     registers, op = node.stage.registers, node.op
     if op in _JOINS:
         return _join_kernel(view, registers)
-    if op.startswith("BatchNormalization"):
+    if op in _NORMS:
         return _norm_kernel(view, registers)
     if op == "AveragePool":
         return average_kernel(view)
@@ -165,7 +167,7 @@ def _of_two(view: NodeView, registers: OutputRegisters, one: int, other: int) ->
 
 
 def _join_unit(view: NodeView, registers: OutputRegisters) -> Callable[[Array, Array], Array]:
-    function, limited = _JOINS[view.node.op], view.node.op.endswith("Relu")
+    function, limited = _JOINS[view.node.op], view.node.op in _LIMITED
     bits = registers.ew_product_shift if view.node.op in _PRODUCTS else 0
 
     def unit(values: Array, other: Array) -> Array:
@@ -190,7 +192,7 @@ def _with_constant(view: NodeView, registers: OutputRegisters, live: int) -> Opt
         constant = lambda values: join(values, other)  # noqa: E731
     else:
         return None
-    limited, first = op.endswith("Relu"), first_operand(view.tensor(live), registers)
+    limited, first = op in _LIMITED, first_operand(view.tensor(live), registers)
 
     def unit(values: Array) -> Array:
         values = saturate(constant(values))

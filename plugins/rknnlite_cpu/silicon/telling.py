@@ -10,7 +10,6 @@ from rknnlite.formats import IoTensor
 from rknnlite.tensor import DType
 
 from ..input_conversion import on_npu
-from .rules import left_to_simulator
 
 __all__ = ["assumptions", "evidence", "lines", "pixel_lines"]
 
@@ -53,6 +52,8 @@ def lines(graph: Graph) -> tuple[list[str], list[str]]:
     """(what is to be warned of, what is good to know) of a ``silicon_graph``, in sentences."""
     warnings = [] if graph.measured_on else [f"its numbers are {evidence('')}"]
     reasons: dict[str, list[str]] = {}
+    from .rules import left_to_simulator  # with the kernels
+
     for left in left_to_simulator(graph):
         reasons.setdefault(left.why, []).append(left.node)
     warnings += [f"{_nodes(nodes)} as the simulator computes: {why}" for why, nodes in reasons.items()]

@@ -251,7 +251,10 @@ def _quantised(
     w_bias, r_bias = (rows(data.bias, i, 0.0) for i in range(2))
     params.w_bias = ((w_bias + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
     params.r_bias = (r_bias * r_step).astype(np.float32)
-    params.steps = (w_step / x.quant.scale, r_step / hidden_step)
+    params.steps = (  # of the whole numbers that the file stores
+        np.ldexp(w_step, -products[0].truncation) / x.quant.scale,
+        np.ldexp(r_step, -products[1].truncation) / hidden_step,
+    )
     params.w = (w_int * w_step[..., None] / x.quant.scale).astype(np.float32)
     params.r = (r_int * r_step[..., None] / hidden_step).astype(np.float32)
 

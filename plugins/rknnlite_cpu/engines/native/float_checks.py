@@ -22,7 +22,7 @@ HALVES = (1 << 17) + 4
 def _floats(op: Op) -> None:
     lie = (number % FLOAT == 0 for each in (op.x, op.y, op.other) if each is not None
            for number in (each.channels, each.pitch, each.offset))  # fmt: skip
-    demand(all(lie), "values that are no floats")
+    demand(all(lie), "floats that begin inside of others")
 
 
 def _float_stage(op: Op, layout: tuple[int, ...]) -> None:
