@@ -88,7 +88,7 @@ class InputConversion:
                 self._table = self._stored((pixels - self._mean[:, None]) / self._std[:, None])
         out = np.empty(data.shape, np.float32)
         for channel, row in enumerate(self._table):
-            np.take(row, data[:, channel], out=out[:, channel], mode="clip")
+            row.take(data[:, channel], out=out[:, channel], mode="clip")
         return out
 
     def _check_finite(self, data: Array) -> None:

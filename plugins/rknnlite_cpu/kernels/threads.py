@@ -82,7 +82,7 @@ class limited:
     def __exit__(self, *exc: object) -> None:
         blas = _blas()
         if blas is not None:
-            with contextlib.suppress(IndexError):  # a fork came in between
+            if _computing:  # else a fork came in between
                 _computing.pop()
             _adjust(blas)
         _mine.share = self._before
