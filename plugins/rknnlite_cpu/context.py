@@ -183,7 +183,9 @@ class CpuContext(RunningContext):
             ordered = in_order(inputs, self._attrs.inputs, self._opened.label)
             if self._opened.model.dynamic:
                 self.follow_shapes(inputs)
-            self._runs.inputs = [unshared(values, item) for values, item in zip(self._fed(ordered), ordered)]
+            self._runs.inputs = [
+                unshared(feed.values(item), item) for feed, item in zip(self._shapes.current.feeds, ordered)
+            ]
             self._runs.set_by_caller = self._runs.inputs
             if bound:
                 self._bindings.clear_inputs()

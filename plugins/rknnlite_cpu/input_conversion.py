@@ -87,6 +87,9 @@ class InputConversion:
             else:
                 self._table = self._stored((pixels - self._mean[:, None]) / self._std[:, None])
         out = np.empty(data.shape, np.float32)
+        if len(self._table) == 1:
+            self._table[0].take(data, out=out, mode="clip")
+            return out
         for channel, row in enumerate(self._table):
             row.take(data[:, channel], out=out[:, channel], mode="clip")
         return out

@@ -119,9 +119,6 @@ class RunningContext(BegunFrames[FrameBegun]):
     def _newest(self) -> int | None:
         return self._runs.newest
 
-    def _fed(self, inputs: Sequence[Input]) -> list[list[Array]]:
-        return [feed.values(item) for feed, item in zip(self._shapes.current.feeds, inputs)]
-
     def _keep_inputs(self, frame: FrameBegun) -> None:
         if frame.bound is not None:
             for index, item in frame.bound.inputs.items():
