@@ -55,5 +55,7 @@ def to_float(value: Array, tensor: Tensor) -> Array:
     if tensor.quant is None:
         return np.array(value, np.float32, order="C")
     real = decode(value, tensor)
-    own = real if value.dtype == np.float32 else None
-    return np.asarray(np.add(real, _ZERO, out=own, dtype=np.float32, order="C"))
+    if value.dtype == np.float32:
+        np.add(real, _ZERO, out=real)
+        return real
+    return np.asarray(np.add(real, _ZERO, dtype=np.float32, order="C"))

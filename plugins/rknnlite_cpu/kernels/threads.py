@@ -72,8 +72,9 @@ class limited:
         self._threads = threads
 
     def __enter__(self) -> None:
-        self._before = getattr(_mine, "share", None)
-        _mine.share = max(1, min(self._threads, self._before or _CORES))
+        self._before = before = getattr(_mine, "share", None)
+        most, threads = before or _CORES, self._threads
+        _mine.share = (threads if threads < most else most) if threads > 1 else 1
         blas = _blas()
         if blas is not None:
             _computing.append(None)
