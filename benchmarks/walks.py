@@ -36,7 +36,7 @@ MODEL = (
 )
 LIMITS = {
     "locks of a frame, engine": 3,
-    "calls of a frame, engine": 95,
+    "calls of a frame, engine": 65,
     "calls of a frame, librknnrt, NHWC": 12,
     "calls of a frame, librknnrt, NCHW": 19,
     "calls of open_llm": 3300,

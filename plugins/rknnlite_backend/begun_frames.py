@@ -52,9 +52,13 @@ class BegunFrames(ZeroCopyContext, Generic[Frame]):
         """Compute a frame, in whatever thread; others may call meanwhile what does not ``_settle``."""
 
     def run(self) -> None:
-        with self.step():
-            self._settle()
+        outer = self.begin_step()  # as ``step`` does, which costs every frame three calls more
+        try:
+            if self._flight is not None:
+                self._settle()
             self._make(self._begin())
+        finally:
+            self.end_step(outer)
 
     def start(self, timeout_ms: int = 0) -> int:
         """See ``Context.start``; bound memory is read here, and written when the frame ends."""

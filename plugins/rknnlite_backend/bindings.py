@@ -160,6 +160,8 @@ class Bindings:
 
     def hold_internal(self) -> _Held:
         """Hold the internal memory during a run; refused while another context runs on it."""
+        if not self._outside and not self._given:
+            return _NOTHING_HELD
         needs = _OUTSIDE.get(self._outside or "", ())
         missing = [what for what in needs if what not in self._given or self._given[what].closed]
         if missing:
@@ -247,6 +249,9 @@ class _Held:
     def __exit__(self, *exc: Any) -> None:
         if self._place is not None:
             self._places.pop(self._place, None)
+
+
+_NOTHING_HELD = _Held(None)
 
 
 def _packed(value: Array, dims: tuple[int, ...]) -> Array:

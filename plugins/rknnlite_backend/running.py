@@ -96,6 +96,8 @@ def in_order(inputs: Sequence[Input], attrs: Sequence[TensorAttr], label: str = 
     Raises:
         InputInvalid: too many, too few, or one of them twice; the text says which are missing.
     """
+    if len(inputs) == 1 == len(attrs) and inputs[0].index == attrs[0].index:  # as in most frames
+        return [inputs[0]]
     by_index = {item.index: item for item in inputs}
     missing = [attr.name for attr in attrs if attr.index not in by_index]
     if missing or len(inputs) != len(attrs):

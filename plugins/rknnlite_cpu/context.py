@@ -174,23 +174,32 @@ class CpuContext(RunningContext):
     # -- common path --------------------------------------------------------------------------------------
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
-        with self.step():
+        outer = self.begin_step()
+        try:
             self._opened.check_runs()
-            self._check_path()
-            ordered = in_order(inputs, self.inputs, self._opened.label)
+            bound = self._bindings.bound
+            if bound:
+                self._check_path()
+            ordered = in_order(inputs, self._attrs.inputs, self._opened.label)
             if self._opened.model.dynamic:
                 self.follow_shapes(inputs)
-            self._runs.inputs = [unshared(values, item) for values, item in zip(self._fed(ordered), ordered)]
+            self._runs.inputs = [
+                unshared(feed.values(item), item) for feed, item in zip(self._shapes.current.feeds, ordered)
+            ]
             self._runs.set_by_caller = self._runs.inputs
-            self._bindings.clear_inputs()
+            if bound:
+                self._bindings.clear_inputs()
             self._common = True
+        finally:
+            self.end_step(outer)
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         """Outputs of the last run; in async mode of the one before it (the first run answers for itself).
 
         Waits for a frame that is under way, and raises what it raised.
         """
-        with self.step():
+        outer = self.begin_step()
+        try:
             self._check_path()
             frame = self._answer()
             if frame.post is not None:
@@ -198,6 +207,8 @@ class CpuContext(RunningContext):
 
                 return converted(frame.post, self.outputs, want_float)
             return frame.floats() if want_float else frame.elements()
+        finally:
+            self.end_step(outer)
 
     def _check_path(self) -> None:
         if self._bindings.bound and not self.mixed_paths:

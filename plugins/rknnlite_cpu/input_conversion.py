@@ -87,8 +87,11 @@ class InputConversion:
             else:
                 self._table = self._stored((pixels - self._mean[:, None]) / self._std[:, None])
         out = np.empty(data.shape, np.float32)
+        if len(self._table) == 1:
+            self._table[0].take(data, out=out, mode="clip")
+            return out
         for channel, row in enumerate(self._table):
-            np.take(row, data[:, channel], out=out[:, channel], mode="clip")
+            row.take(data[:, channel], out=out[:, channel], mode="clip")
         return out
 
     def _check_finite(self, data: Array) -> None:

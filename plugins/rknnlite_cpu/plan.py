@@ -227,7 +227,8 @@ class ExecutionPlan:
         if steps is None:
             if watch is None and self._tiers is not None:
                 return self._tiers.run(self, inputs)
-            steps = self.steps if watch is not None or self._accelerator is None else self._accelerated()
+            fast = watch is None and self._accelerator is not None
+            steps = (self._fast or self._accelerated()) if fast else self.steps
         values: dict[int, Array] = dict(inputs)
         for step in steps:
             if watch is None:
@@ -239,10 +240,11 @@ class ExecutionPlan:
                 watch.after(step, time.perf_counter() - started, values)
             for index in step.drops:
                 values.pop(index, None)
-        missing = [self.graph.tensors[index].name for index in self.graph.outputs if index not in values]
-        if missing:
-            raise ModelInvalid(f"{self._model_name}: no node computes the outputs {missing}")
-        return {index: values[index] for index in self.graph.outputs}
+        try:
+            return {index: values[index] for index in self.graph.outputs}
+        except KeyError:
+            missing = [self.graph.tensors[index].name for index in self.graph.outputs if index not in values]
+            raise ModelInvalid(f"{self._model_name}: no node computes the outputs {missing}") from None
 
     def run_on(self, accelerator: Optional[Accelerator], inputs: Mapping[int, Array]) -> dict[int, Array]:
         """``run`` on what ``tiers`` have found; when they are settled the plan stays on it."""

@@ -13,6 +13,8 @@ from .values import Array, decode, encode, stored_elements
 
 __all__ = ["RunOutputs", "to_float"]
 
+_ZERO = np.float32(0)
+
 
 @dataclass
 class RunOutputs:
@@ -50,7 +52,10 @@ class RunOutputs:
 
 def to_float(value: Array, tensor: Tensor) -> Array:
     """Runtime value -> real value in float32, a copy. No integer is a negative zero, though its runtime value may be."""
+    if tensor.quant is None:
+        return np.array(value, np.float32, order="C")
     real = decode(value, tensor)
-    if tensor.quant is not None:
-        return np.asarray(np.add(real, np.float32(0), dtype=np.float32, order="C"))
-    return np.array(real, np.float32, order="C")
+    if value.dtype == np.float32:
+        np.add(real, _ZERO, out=real)
+        return real
+    return np.asarray(np.add(real, _ZERO, dtype=np.float32, order="C"))

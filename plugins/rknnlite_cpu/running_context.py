@@ -119,9 +119,6 @@ class RunningContext(BegunFrames[FrameBegun]):
     def _newest(self) -> int | None:
         return self._runs.newest
 
-    def _fed(self, inputs: Sequence[Input]) -> list[list[Array]]:
-        return [feed.values(item) for feed, item in zip(self._shapes.current.feeds, inputs)]
-
     def _keep_inputs(self, frame: FrameBegun) -> None:
         if frame.bound is not None:
             for index, item in frame.bound.inputs.items():
@@ -244,6 +241,8 @@ def _compute_items(
         outputs = plan.run(feeds, looks)
         return [outputs[index] for index in plan.graph.outputs]
 
+    if batch == 1:
+        return [compute(0)]
     alone = watch is not None or writer is not None or not plan.concurrent
     return run_items(compute, batch, 1 if alone else lanes)
 
@@ -256,4 +255,7 @@ def _stopwatch() -> Stopwatch:
 
 def unshared(values: list[Array], item: Input) -> list[Array]:
     """Values of an input that stay as they are when the caller writes into its array again."""
-    return [np.array(value) if np.may_share_memory(value, item.data) else value for value in values]
+    data = item.data
+    if len(values) == 1 and values[0].dtype != data.dtype and not item.pass_through:
+        return values  # converted, as in most frames
+    return [np.array(value) if np.may_share_memory(value, data) else value for value in values]

@@ -64,7 +64,9 @@ class Island:
 
     def run(self, values: list[Array]) -> list[Array]:
         """Values of the segment's inputs -> values of its outputs."""
-        return self.program(share()).run(values)
+        threads = share()
+        program = self._programs.get(threads)  # here, as ``program`` would cost every frame a call
+        return (program or self.program(threads)).run(values)
 
     def program(self, threads: int) -> Program:
         """Compiled for so many threads."""

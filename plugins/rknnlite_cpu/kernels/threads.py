@@ -72,8 +72,9 @@ class limited:
         self._threads = threads
 
     def __enter__(self) -> None:
-        self._before = getattr(_mine, "share", None)
-        _mine.share = max(1, min(self._threads, self._before or _CORES))
+        self._before = before = getattr(_mine, "share", None)
+        most, threads = before or _CORES, self._threads
+        _mine.share = (threads if threads < most else most) if threads > 1 else 1
         blas = _blas()
         if blas is not None:
             _computing.append(None)
@@ -82,7 +83,7 @@ class limited:
     def __exit__(self, *exc: object) -> None:
         blas = _blas()
         if blas is not None:
-            with contextlib.suppress(IndexError):  # a fork came in between
+            if _computing:  # else a fork came in between
                 _computing.pop()
             _adjust(blas)
         _mine.share = self._before

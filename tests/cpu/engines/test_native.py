@@ -413,6 +413,22 @@ print("done")
 """
 
 
+@pytest.mark.parametrize("side", [6, 40])  # values that a workspace has a place for, and larger ones
+def test_results_are_the_callers_own(built: Library, side: int) -> None:
+    random = np.random.default_rng(0)
+    graph = native.convolution(random, (1, 8, side, side), 8)
+    compiled, entering = native.program(built, graph, 1)
+    inputs = [
+        [native.random_value(graph.tensors[i], random)[..., ::step][..., ::step] for i in entering]
+        for step in (1, -1)
+    ]
+    first, second = (compiled.run(values) for values in inputs)
+    kept = [each.copy() for each in first]
+    first[0][...] = 0
+    assert np.array_equal(compiled.run(inputs[0])[0], kept[0])
+    assert not np.array_equal(second[0], kept[0])
+
+
 @pytest.mark.slow
 def test_nothing_outside_of_the_workspace_is_touched(tmp_path: Path) -> None:
     needs("gcc")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Optional
 
 import numpy as np
@@ -23,7 +24,8 @@ __all__ = ["Library", "NativeProgram", "is_ready", "library"]
 
 _NAME = "librknnlite_networks.so"
 _ALIGNED, _SLACK = 64, 256
-_NO_NUMBERS = np.zeros(1, np.float32)
+_SMALL = 1 << 12
+"""Elements that are copied in less time than it takes to find out their address."""
 
 
 class _Tensor(ctypes.Structure):
@@ -141,30 +143,77 @@ class NativeProgram(Program):
         self._size += -self._size % _ALIGNED
         self._scratch = int(made.scratch(self._ops, self._count, threads))
         self._entering = [sides_at_edge(op) for op in text.ops if op.kind in TAKES]
-        self._idle: list[Array] = []
+        self._sizes = [prod(sides) for sides in self._entering]
+        self._idle: list[_Workspace] = []
 
     def run(self, values: Sequence[Array]) -> list[Array]:
         """Centred integers in float32 -> results. Raises ValueError for values of other sizes."""
-        entering, shapes = self._entering, self._text.shapes
-        if [value.size for value in values] != [int(np.prod(sides)) for sides in entering]:
-            raise ValueError(f"values {[list(value.shape) for value in values]} for {entering}")
-        given = [np.ascontiguousarray(value, np.float32) for value in values]
-        results = [np.empty(shape, np.float32) for shape in shapes]
+        if [value.size for value in values] != self._sizes:
+            raise ValueError(f"values {[list(value.shape) for value in values]} for {self._entering}")
         try:
             work = self._idle.pop()
         except IndexError:
-            work = np.empty(self._size + self._threads * self._scratch + _SLACK, np.uint8)
-        start = work.ctypes.data + -work.ctypes.data % _ALIGNED
+            work = self._workspace()
         try:
-            failed = self._library.run(
-                self._ops, self._count, start, self._size, self._scratch, self._threads,
-                _addresses(given), _addresses(results),
-            )  # fmt: skip
+            held = work.take(values)
+            large = work.offer()
+            failed = self._library.run(*work.arguments)
+            del held  # read until here
+            if failed:
+                raise OutOfMemory("the native engine has no memory for its threads")
+            return [place.copy() if array is None else array for array, place in zip(large, work.results)]
         finally:
             self._idle.append(work)
-        if failed:
-            raise OutOfMemory("the native engine has no memory for its threads")
-        return results
+
+    def _workspace(self) -> _Workspace:
+        memory = np.empty(self._size + self._threads * self._scratch + _SLACK, np.uint8)
+        start = memory.ctypes.data + -memory.ctypes.data % _ALIGNED
+        work = _Workspace(memory, self._sizes, self._text.shapes)
+        work.arguments = (
+            self._ops, self._count, start, self._size, self._scratch, self._threads, work.entering, work.leaving
+        )  # fmt: skip
+        return work
+
+
+class _Workspace:
+    """What one run at a time works in. Small values and results lie here, at addresses that stay."""
+
+    arguments: tuple[Any, ...] = ()
+    """Of the library's ``run``."""
+
+    def __init__(self, memory: Array, entering: Sequence[int], leaving: Sequence[tuple[int, ...]]) -> None:
+        self._memory = memory
+        self._places = [_place((size,)) for size in entering]
+        self.results = [_place(shape) for shape in leaving]
+        """Empty for those that are too large."""
+        self._shapes = leaving
+        self.entering, self.leaving = _addresses(self._places), _addresses(self.results)
+
+    def take(self, values: Sequence[Array]) -> list[Array]:
+        """Bring values in; those that come back are read where they are."""
+        held = []
+        for number, (value, place) in enumerate(zip(values, self._places)):
+            if place.size:
+                place[...] = value.ravel()
+            else:
+                value = np.ascontiguousarray(value, np.float32)
+                self.entering[number] = value.ctypes.data
+                held.append(value)
+        return held
+
+    def offer(self) -> list[Optional[Array]]:
+        """New arrays for large results, None for those that will lie in ``results``."""
+        offered: list[Optional[Array]] = []
+        for number, (place, shape) in enumerate(zip(self.results, self._shapes)):
+            array = None if place.size else np.empty(shape, np.float32)
+            if array is not None:
+                self.leaving[number] = array.ctypes.data
+            offered.append(array)
+        return offered
+
+
+def _place(shape: tuple[int, ...]) -> Array:
+    return np.empty(shape if prod(shape) <= _SMALL else 0, np.float32)
 
 
 def _addresses(arrays: Sequence[Array]) -> Any:
