@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rknnlite import socs
+from pathlib import Path
+
 from rknnlite.errors import DeviceUnavailable, ModelUnsupported, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
@@ -12,9 +13,7 @@ from rknnlite.spi.types import check_options
 __all__ = ["KernelBackend", "MachineBackend"]
 
 _DEVICES = ("/dev/accel", "/dev/dri")
-_PROVEN = frozenset({"rk3588"})
-"""Chips that the chip's arithmetic and the drivers' ways are known of."""
-_PRIORITY = 50  # behind the vendor's library, before the CPU
+_PRIORITY = -5  # behind the CPU: only when it is named
 
 
 class MachineBackend(Backend):
@@ -32,13 +31,7 @@ class MachineBackend(Backend):
         )
 
     def refuses(self, model: ModelFile) -> str | None:
-        from .program import read_program
-
-        try:
-            read_program(model.model, model.model.default_shape)
-        except RknnError as error:
-            return str(error)
-        return None
+        return _refusal(model)
 
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Raises ModelInvalid, ModelUnsupported, MachineRefused, ParamInvalid, TargetPlatformUnmatch."""
@@ -54,42 +47,32 @@ class MachineBackend(Backend):
 
 
 class KernelBackend(Backend):
-    """Experimental: no chip has confirmed it.
+    """Experimental: no chip has confirmed it. It is never chosen by itself.
 
-    Named, it runs what it can, and warns of what was found different. Chosen by itself it runs models alone whose layers were
-    found equal to the chip's arithmetic on this very device.
+    A model that meets a device for the first time is compared with the chip's arithmetic, and what differs is warned of.
     """
 
     name = "npu"
     generation = "rknpu2"
 
     def probe(self) -> Probe:
+        absent = (
+            "no device of an NPU; Linux 6.18 has the driver rocket for it, the vendor's kernels have rknpu"
+        )
+        if not any(True for folder in _DEVICES for _ in Path(folder).glob("*")):
+            return Probe(False, absent)  # without what opens devices
         from .kernel.devices import find_device
 
         found = find_device()
         if found is None:
-            return Probe(
-                False,
-                "no device of an NPU; Linux 6.18 has the driver rocket for it, the vendor's kernels have rknpu",
-            )
+            return Probe(False, absent)
         if found.driver is None:
             return Probe(False, found.reason)
         reason = f"{found.path}, driver {found.driver}, experimental: no board has confirmed it"
         return Probe(True, reason, priority=_PRIORITY, devices=(found.path,))
 
     def refuses(self, model: ModelFile) -> str | None:
-        """Compares the model with the CPU when it meets the device for the first time."""
-        from .kernel.self_test import verdict_of
-
-        soc = socs.detect()
-        if soc is None or soc.name not in _PROVEN:
-            name = "this board" if soc is None else soc.name
-            return f"nothing is known of this kernel's NPU on {name}; backend='npu' tries it all the same"
-        try:
-            verdict = verdict_of(model, self._device(soc.name), lambda: self._open(model, OpenOptions()))
-        except RknnError as error:
-            return str(error)
-        return None if verdict.agrees else f"{verdict}; backend='npu' runs it all the same"
+        return _refusal(model)
 
     def _device(self, soc: str) -> str:
         from .kernel.devices import find_device
@@ -137,3 +120,14 @@ class KernelBackend(Backend):
             transport.close()
             raise
         return NpuContext(self.name, opened, SharedTransport(transport))
+
+
+def _refusal(model: ModelFile) -> str | None:
+    """Why its command words cannot be run; None where they can."""
+    from .program import read_program
+
+    try:
+        read_program(model.model, model.model.default_shape)
+    except RknnError as error:
+        return str(error)
+    return None

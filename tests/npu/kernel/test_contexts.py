@@ -10,9 +10,9 @@ import pytest
 from .rigs import KERNELS, rig
 
 SUITES = {
-    "contexts": ("tests/npu/test_machine_backend.py", 50),
+    "contexts": ("tests/npu/test_machine_backend.py", 40),
     "memory": ("tests/npu/test_zero_copy_rules.py", 30),
-    "drop-in library": ("tests/npu/test_drop_in_library.py", 1),
+    "drop-in library": ("tests/npu/test_drop_in_library.py", 7),
 }
 
 
