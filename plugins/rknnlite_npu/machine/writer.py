@@ -12,7 +12,7 @@ from .memory import Memory
 from .registers import Field, UnitRegisters
 from .surfaces import ATOM, atoms
 
-__all__ = ["write"]
+__all__ = ["ADDRESS", "write"]
 
 COMBINED = Field("COMB_USE", 0x400C, 31, 31)
 TRANSPOSED = Field("TP_EN", 0x400C, 30, 30)
