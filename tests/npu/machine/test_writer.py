@@ -37,6 +37,20 @@ def test_rows_may_have_gaps() -> None:
     assert np.array_equal(stored[:, :3], values) and not stored[:, 3].any()
 
 
+def test_surfaces_may_be_groups() -> None:
+    """As the compiler lays out weights that are computed, of two blocks of inputs."""
+    values = numbered(2, 3, 16)
+    fields = {0x4024: 1 << 4, 0x4038: 6, 0x4058: 1 << 16 | 15, 0x405C: 5, 0x40C0: 6 << 4}
+    stored = written(values, {DPU: fields}, values.nbytes).view("<i2").reshape(2, 6, 8)
+    assert np.array_equal(stored, values.reshape(6, 2, 8).transpose(1, 0, 2))
+
+
+def test_other_groups_are_refused() -> None:
+    fields = {0x4058: 2 << 16 | 15}
+    with pytest.raises(MachineRefused, match="2 surfaces do not make such groups"):
+        written(numbered(2, 3, 16), {DPU: fields}, 192)
+
+
 def test_words_are_transposed_in_blocks() -> None:
     """16 positions of 24 channels become 24 rows of 16 positions."""
     values = numbered(4, 4, 24)
