@@ -38,11 +38,11 @@ def test_rows_may_have_gaps() -> None:
 
 
 def test_surfaces_may_be_groups() -> None:
-    """As the compiler lays out weights that are computed, of two blocks of inputs."""
-    values = numbered(2, 3, 16)
-    fields = {0x4024: 1 << 4, 0x4038: 6, 0x4058: 1 << 16 | 15, 0x405C: 5, 0x40C0: 6 << 4}
-    stored = written(values, {DPU: fields}, values.nbytes).view("<i2").reshape(2, 6, 8)
-    assert np.array_equal(stored, values.reshape(6, 2, 8).transpose(1, 0, 2))
+    """As an attention over 40 positions lays out 24 lanes of its values as weights: two blocks of outputs, in each two of inputs."""
+    values = numbered(32, 4, 16)
+    fields = {0x4024: 1 << 4, 0x4038: 64, 0x4058: 1 << 16 | 15, 0x405C: 1 << 16 | 63, 0x40C0: 64 << 4}
+    stored = written(values, {DPU: fields}, values.nbytes).view("<i2").reshape(2, 2, 64, 8)
+    assert np.array_equal(stored, values.reshape(2, 64, 2, 8).transpose(0, 2, 1, 3))
 
 
 def test_other_groups_are_refused() -> None:
