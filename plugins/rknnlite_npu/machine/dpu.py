@@ -96,7 +96,9 @@ def put_out(
         if r[LARGEST]:
             r.need(LARGEST, _LARGEST_CHANNEL)
             if operands.source_address == r[ADDRESS]:
-                r.refuse(LARGEST, "a maximum of maxima (over 8192 channels) reads surfaces where they were packed")
+                r.refuse(
+                    LARGEST, "a maximum of maxima (over 8192 channels) reads surfaces where they were packed"
+                )
             values = values.max(axis=-1, keepdims=True)
     precision = r[OUT_PRECISION]
     if floats and precision == r[IN_PRECISION] == n.INT16:

@@ -152,7 +152,9 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
     surfaces = cells.shape[2]
     row = (columns + r[NOTCH]) * ATOM
     stride = r[SURFACE_STRIDE]
-    if surfaces > 1 and r[GROUPS]:  # every surface is a group: weights that are computed, of more than one block of inputs
+    if (
+        surfaces > 1 and r[GROUPS]
+    ):  # every surface is a group: weights that are computed, of more than one block of inputs
         r.need(GROUPS, surfaces - 1, why=f"{surfaces} surfaces do not make such groups")
         stride = r[SURFACE_ADD]
     view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), stride * ATOM, row)

@@ -38,7 +38,7 @@ def test_rows_may_have_gaps() -> None:
 
 
 def test_surfaces_may_be_groups() -> None:
-    """As an attention over 40 positions lays out 24 lanes of its values as weights: two blocks of outputs, in each two of inputs."""
+    """As an attention over 40 positions lays out 24 lanes as weights: two blocks of outputs, in each two of inputs."""
     values = numbered(32, 4, 16)
     fields = {0x4024: 1 << 4, 0x4038: 64, 0x4058: 1 << 16 | 15, 0x405C: 1 << 16 | 63, 0x40C0: 64 << 4}
     stored = written(values, {DPU: fields}, values.nbytes).view("<i2").reshape(2, 2, 64, 8)
