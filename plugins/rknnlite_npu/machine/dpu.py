@@ -16,7 +16,7 @@ from .memory import Memory
 from .rdma import Operands
 from .registers import Field, UnitRegisters
 from .scaling import BN, BS, scaled
-from .writer import write
+from .writer import ADDRESS, write
 
 __all__ = ["Form", "form_of", "put_out"]
 
@@ -95,6 +95,10 @@ def put_out(
         values = _converted(r, values, floats)
         if r[LARGEST]:
             r.need(LARGEST, _LARGEST_CHANNEL)
+            if operands.source_address == r[ADDRESS]:
+                r.refuse(
+                    LARGEST, "a maximum of maxima (over 8192 channels) reads surfaces where they were packed"
+                )
             values = values.max(axis=-1, keepdims=True)
     precision = r[OUT_PRECISION]
     if floats and precision == r[IN_PRECISION] == n.INT16:

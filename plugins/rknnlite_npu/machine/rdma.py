@@ -78,6 +78,7 @@ class Operands:
         ew: (H, W, C), or (C,) of one number per channel.
         read: bytes.
         repeated: surfaces that unpooling makes of one.
+        source_address: where the source lies; 0 without one.
     """
 
     source: Optional[n.Values]
@@ -86,6 +87,7 @@ class Operands:
     bn: PerChannel
     read: int
     repeated: int = 1
+    source_address: int = 0
 
 
 def fetch_operands(
@@ -115,7 +117,7 @@ def fetch_operands(
     bn = _per_channel(r, memory, BN_USE, BN_BASE, precision, channels, group)
     r.finish(WITHOUT_EFFECT)
     read = sum(part.size * n.SIZES[precision] for part in (source, ew, *bs, *bn) if part is not None)
-    return Operands(source if flying else None, ew, bs, bn, read, repeated)
+    return Operands(source if flying else None, ew, bs, bn, read, repeated, r[SOURCE] if flying else 0)
 
 
 def _activations(

@@ -12,7 +12,7 @@ from .memory import Memory
 from .registers import Field, UnitRegisters
 from .surfaces import ATOM, atoms
 
-__all__ = ["write"]
+__all__ = ["ADDRESS", "write"]
 
 COMBINED = Field("COMB_USE", 0x400C, 31, 31)
 TRANSPOSED = Field("TP_EN", 0x400C, 30, 30)
@@ -151,7 +151,13 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
     cells = _atoms_of(r, stored, channels)
     surfaces = cells.shape[2]
     row = (columns + r[NOTCH]) * ATOM
-    view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), r[SURFACE_STRIDE] * ATOM, row)
+    stride = r[SURFACE_STRIDE]
+    if (
+        surfaces > 1 and r[GROUPS]
+    ):  # every surface is a group: weights that are computed, of more than one block of inputs
+        r.need(GROUPS, surfaces - 1, why=f"{surfaces} surfaces do not make such groups")
+        stride = r[SURFACE_ADD]
+    view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), stride * ATOM, row)
     view[...] = cells.reshape(rows, columns, surfaces, ATOM).transpose(2, 0, 1, 3)
     return view.size
 
