@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rknnlite.errors import RknnError
 from rknnlite.formats import ModelFile
+from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
 from rknnlite.spi.types import check_options
 
@@ -35,12 +36,20 @@ class MachineBackend(Backend):
 
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Raises ModelInvalid, ModelUnsupported, MachineRefused, ParamInvalid, TargetPlatformUnmatch."""
+        from rknnlite_graph.reading.npu_families import family_of
+
         from .context import NpuContext
         from .machine_transport import MachineTransport
         from .opened_model import OpenedModel
         from .transport import SharedTransport
 
         check_options(self.name, options.extra)
+        if not family_of(model.model.family).measured_on:
+            logger.warning(
+                "%s: backend 'npu-machine': registers and roundings of this NPU family are inferred from files and their "
+                "answers in the vendor's simulator; nobody has measured them on a chip",
+                model.label,
+            )
         opened = OpenedModel.of(self.name, model, options)
         opened.variant(model.model.default_shape)
         return NpuContext(self.name, opened, SharedTransport(MachineTransport(model.model.family)))

@@ -97,6 +97,8 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     """
     mode = r.need(MODE, _DIRECT, _DEPTHWISE)
     precision = r.need(IN_PRECISION, n.INT8, n.INT16, n.FP16, n.BF16)
+    if precision not in r.design.precisions:
+        r.refuse(IN_PRECISION)
     r.need(PROC_PRECISION, precision, why="differs from IN_PRECISION")
     pad = _pad(r, precision)
     features = _pixels(r, memory, precision) if r[PIXELS] else _surfaces(r, memory, precision)

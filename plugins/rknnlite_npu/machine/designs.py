@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rknnlite_graph.reading.npu_families import family_of
+
 from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA
 from . import cna, core, dpu, elementwise, ppu, rdma, scaling, writer
+from . import numbers as n
 from .registers import STARTED, Design
 
 __all__ = ["DESIGNS"]
@@ -20,10 +23,11 @@ _ALL = 0xFFFFFFFF
 
 _RK356X = Design(
     atom=8,
-    group=4,
+    group=family_of("RKNPU lite").bias_group,
     rows=16,
     lanes=32,
     depthwise=32,
+    precisions=(n.INT8, n.INT16, n.FP16, n.INT32, n.FP32),
     algorithms=(0, 1, 2),  # largest, least, sum; 3 is seen, and is not RK3588's quotient
     counts_last=0,
     operand_bytes={0: 1, 1: 2},
@@ -32,7 +36,6 @@ _RK356X = Design(
     parts={_SEQUENCE: CORE},
     line_strides=True,
     flow_by_rdma=True,
-    measured_on="",
     places={
         cna.NONALIGN: 0,
         cna.GROUP_LINE_OFF: 0,
@@ -77,7 +80,9 @@ _RK356X = Design(
             **cna.WITHOUT_EFFECT,
             0x1010: 0x00000FF0,  # FEATURE_GRAINS
             0x1018: _ALL,  # rows x columns x 9 of pictures
-            **dict.fromkeys(range(0x1114, 0x1130, 4), _ALL),  # where streams 1 to 7 of compressed weights begin
+            **dict.fromkeys(
+                range(0x1114, 0x1130, 4), _ALL
+            ),  # where streams 1 to 7 of compressed weights begin
             0x1044: 0x00FF0FFF,  # entries of the buffer
             0x1078: _ALL,  # lengths of bursts
         },
@@ -110,7 +115,7 @@ _RK356X = Design(
 )
 
 DESIGNS: Mapping[str, Design] = {
-    "RKNPU v2": Design(),  # rk3588
+    "RKNPU v2": Design(group=family_of("RKNPU v2").bias_group),  # rk3588
     "RKNPU lite": _RK356X,  # rk3566, rk3568
 }
 """Designs by the container's family word."""

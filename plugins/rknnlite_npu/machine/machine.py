@@ -140,7 +140,11 @@ class Machine:
         if DPU not in names or len(computing) == 1 or names & {PPU, PPU_RDMA}:
             started = " ".join(UNITS[unit] for unit in units) or "nothing"
             raise MachineRefused(
-                "ENABLE", None, "units", sum(self._design.bits[u] for u in names), why=f"{started} alone starts"
+                "ENABLE",
+                None,
+                "units",
+                sum(self._design.bits[u] for u in names),
+                why=f"{started} alone starts",
             )
         sums, macs, read = None, 0, 0
         if computing:

@@ -89,9 +89,7 @@ class Operands:
     repeated: int = 1
 
 
-def fetch_operands(
-    r: UnitRegisters, memory: Memory, flying: bool, precision: int, channels: int
-) -> Operands:
+def fetch_operands(r: UnitRegisters, memory: Memory, flying: bool, precision: int, channels: int) -> Operands:
     """Everything that is not switched off.
 
     Args:
@@ -153,9 +151,9 @@ def _source(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Val
     if precision == n.INT16 and r[WIDENED] and n.is_float(flowing):
         precision = n.FP16  # 16 bits that become fp32
     shape = _shape(r, precision, parts)
-    atom = r.design.atom
-    row = (shape[2] + r[LINE_NOTCH]) * atom
-    surface = (shape[1] - 1) * row + (shape[2] + r[SURFACE_NOTCH]) * atom
+    atom, unit = r.design.atom_of(n.SIZES[precision]), r.design.atom
+    row = shape[2] * atom + r[LINE_NOTCH] * unit
+    surface = (shape[1] - 1) * row + shape[2] * atom + r[SURFACE_NOTCH] * unit
     view = atoms(memory, r[SOURCE], shape, surface, row, atom)
     if r[UNPOOL]:
         return _unpooled(r, numbers(view, flowing, _kind(flowing)), shape[0])
@@ -177,18 +175,18 @@ def _operand(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Va
         found = memory.view(r[EW_BASE], (r[CHANNEL] + 1) * n.SIZES[precision])
         return n.decoded(found, precision).astype(_kind(precision))
     shape = _shape(r, precision, parts)
-    atom = r.design.atom
-    row = (shape[2] + r[EW_LINE_NOTCH]) * atom
-    surface = (shape[1] - 1) * row + (shape[2] + r[EW_SURFACE_NOTCH]) * atom
+    atom, unit = r.design.atom_of(n.SIZES[precision]), r.design.atom
+    row = shape[2] * atom + r[EW_LINE_NOTCH] * unit
+    surface = (shape[1] - 1) * row + shape[2] * atom + r[EW_SURFACE_NOTCH] * unit
     if r.design.line_strides:
-        surface = r[EW_SURFACE_STRIDE] * atom
+        surface = r[EW_SURFACE_STRIDE] * unit
     view = atoms(memory, r[EW_BASE], shape, surface, row, atom)
     return _cut(r, numbers(view, precision, _kind(precision)), parts)
 
 
 def _shape(r: UnitRegisters, precision: int, parts: int) -> tuple[int, int, int]:
     """(surfaces, rows, columns) of one fetcher."""
-    lanes = r.design.atom // n.SIZES[precision]
+    lanes = r.design.atom_of(n.SIZES[precision]) // n.SIZES[precision]
     surfaces = -(-(r[CHANNEL] + 1) // lanes)
     return -(-surfaces // parts), r[HEIGHT] + 1, r[WIDTH] + 1
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn, Optional, Union
 
 from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, UNITS
+from . import numbers as n
 from .refused import MachineRefused
 
 __all__ = ["STARTED", "Design", "Field", "UnitRegisters"]
@@ -50,7 +51,7 @@ class Design:
     """What is particular to an NPU family; the defaults are RK3588's.
 
     Attributes:
-        atom: bytes of the channels of one position.
+        atom: bytes of the channels of one position, unless ``least_lanes`` elements take more; strides count it.
         group: channels of a record of numbers per channel.
         rows: outputs, in bytes, of a block of weights; ``lanes``: its inputs; ``depthwise``: bytes of a block of depthwise weights.
         algorithms: of BS, BN and EW that are understood.
@@ -63,11 +64,11 @@ class Design:
         idle: unit -> register -> bits that change no result; units that are not in it have RK3588's.
         line_strides: rows are counted one by one, surfaces from their beginning, in atoms.
         flow_by_rdma: DPU_RDMA has the size of what flows, and that of the DPU is the size of what is written.
-        offset_before_rounding: of the output converter.
-        measured_on: SoC on which people measured how output stages round; empty where nobody has.
+        precisions: that flow and are right; ``numbers``.
     """
 
     atom: int = 16
+    least_lanes: int = 4
     group: int = 8
     rows: int = 32
     lanes: int = 32
@@ -82,8 +83,11 @@ class Design:
     idle: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     line_strides: bool = False
     flow_by_rdma: bool = False
-    offset_before_rounding: bool = False
-    measured_on: str = "RK3588"
+    precisions: tuple[int, ...] = tuple(n.SIZES)
+
+    def atom_of(self, size: int) -> int:
+        """Bytes of an atom of elements of ``size`` bytes."""
+        return max(self.atom, self.least_lanes * size)
 
 
 class UnitRegisters:

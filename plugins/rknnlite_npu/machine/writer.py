@@ -75,7 +75,7 @@ def write(
         return _exchanged(r, memory, stored)
     if r[TRANSPOSED_ORIGIN]:
         return _transposed(r, memory, stored)
-    lanes = r.design.atom // stored.itemsize
+    lanes = r.design.atom_of(stored.itemsize) // stored.itemsize
     if r[WRITTEN_CHANNEL] >= -(-stored.shape[2] // lanes) * lanes:
         return _spread(r, memory, stored)
     return _surfaces(r, memory, stored, repeated)
@@ -125,12 +125,13 @@ def _look(r: UnitRegisters) -> None:
 
 def _atoms_of(r: UnitRegisters, stored: n.Values, channels: int) -> n.Values:
     """(H, W, surfaces, bytes of an atom) of as many surfaces as ``channels`` need; lanes without a channel hold OFFSET_PEND."""
-    lanes = r.design.atom // stored.itemsize
+    atom = r.design.atom_of(stored.itemsize)
+    lanes = atom // stored.itemsize
     height, width, there = stored.shape
     surfaces = -(-channels // lanes)
     out = np.full((height, width, surfaces * lanes), _fill(r, stored.dtype), stored.dtype)
     out[..., : min(channels, there)] = stored[..., :channels]
-    return out.view(np.uint8).reshape(height, width, surfaces, r.design.atom)
+    return out.view(np.uint8).reshape(height, width, surfaces, atom)
 
 
 def _fill(r: UnitRegisters, kind: np.dtype[Any]) -> n.Values:
@@ -150,9 +151,9 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
         )
     cells = _atoms_of(r, stored, channels)
     surfaces = cells.shape[2]
-    atom = r.design.atom
-    row = (columns + r[NOTCH]) * atom
-    view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), r[SURFACE_STRIDE] * atom, row, atom)
+    atom, unit = cells.shape[3], r.design.atom
+    row = columns * atom + r[NOTCH] * unit
+    view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), r[SURFACE_STRIDE] * unit, row, atom)
     view[...] = cells.reshape(rows, columns, surfaces, atom).transpose(2, 0, 1, 3)
     return view.size
 
@@ -177,6 +178,8 @@ def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
         r.refuse(WRITTEN_CHANNEL, f"{height} x {width} positions of {channels} channels are not spread so")
     cells = _atoms_of(r, stored, r[ORIGINAL_CHANNEL] + 1)
     surfaces, atom = cells.shape[2], r.design.atom
+    if atom != cells.shape[3]:
+        r.refuse(WRITTEN_CHANNEL, "positions are spread whose atoms are longer")
     for y in range(height):
         at = r[ADDRESS] + y * r[SURFACE_ADD] * atom
         row = (1 + r[NOTCH]) * atom
