@@ -44,12 +44,13 @@ class MachineBackend(Backend):
         from .transport import SharedTransport
 
         check_options(self.name, options.extra)
+        opened = OpenedModel.of(self.name, model, options)
+        opened.variant(model.model.default_shape)
+        shared = SharedTransport(MachineTransport(model.model.family))
         if not family_of(model.model.family).measured_on:
             logger.warning(
                 "%s: backend 'npu-machine': registers and roundings of this NPU family are inferred from files and their "
                 "answers in the vendor's simulator; nobody has measured them on a chip",
                 model.label,
             )
-        opened = OpenedModel.of(self.name, model, options)
-        opened.variant(model.model.default_shape)
-        return NpuContext(self.name, opened, SharedTransport(MachineTransport(model.model.family)))
+        return NpuContext(self.name, opened, shared)
