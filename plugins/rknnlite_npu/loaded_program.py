@@ -18,7 +18,7 @@ from rknnlite.spi import CustomOp
 from .command_words import Words, values_of, with_values
 from .cores import jobs
 from .cpu_nodes import CpuNodes
-from .pixels import with_pixels
+from .pixels import converts_itself, with_elements, with_pixels
 from .placement import Bases
 from .program import NpuProgram
 from .submission import plan_program
@@ -29,6 +29,7 @@ __all__ = ["LoadedProgram", "SharedWeights"]
 
 Bytes = NDArray[np.uint8]
 _LEAST = 64  # bytes of a buffer
+_OUTPUT = "OutputOperator"  # puts an output into another order, which is done on the CPU here
 
 
 class SharedWeights:
@@ -96,7 +97,7 @@ class LoadedProgram:
             None if self._commands is None else self._commands.address,
         )
         self.submission = plan_program(program, bases)
-        self._pixels = self._closed = False
+        self._pixels, self._closed = converts_itself(program), False
         self._steps: dict[tuple[int, bool, bool], list[tuple[Step, int]]] = {}
         self._fill()
 
@@ -147,8 +148,8 @@ class LoadedProgram:
     @cached_property
     def _pixel_words(self) -> tuple[NDArray[np.int64], Words, Words]:
         """Where words differ for uint8 pixels, what they are otherwise, and then."""
-        plain = self.program.words
-        changed = with_pixels(self.program, plain)
+        plain = with_elements(self.program, self.program.words)
+        changed = with_pixels(self.program, self.program.words)
         at = np.flatnonzero(plain != changed)
         return at, values_of(plain[at]), values_of(changed[at])
 
@@ -252,9 +253,10 @@ class LoadedProgram:
         found: list[tuple[Step, int]] = [(number, number) for number in self.cpu.numbers]
         for job in jobs(self.program, mask, pixels):
             node_of = {i: self.program.tasks[i].node for core in job.cores for i in core}
+            node_of = {i: node for i, node in node_of.items() if self.program.nodes[node].type != _OUTPUT}
             parts = [{node} for node in set(node_of.values())] if each else [set(node_of.values())]
             for nodes in filter(None, parts):
-                cores = [[i for i in core if node_of[i] in nodes] for core in job.cores]
+                cores = [[i for i in core if node_of.get(i) in nodes] for core in job.cores]
                 found.append((self._job(mask, cores), max(nodes)))
         return sorted(found, key=lambda step: step[1])
 

@@ -13,7 +13,7 @@ from .core import Sums
 from .elementwise import elementwise
 from .lut import Tables
 from .memory import Memory
-from .rdma import Operands
+from .rdma import FLOW, UNPOOL, UNPOOL_KERNEL, Operands
 from .registers import Field, UnitRegisters
 from .scaling import BN, BS, scaled
 from .writer import ADDRESS, write
@@ -62,9 +62,15 @@ class Form:
     precision: int
 
 
-def form_of(r: UnitRegisters) -> Form:
-    """Size and kind of what flows."""
-    precision = r.need(PROC_PRECISION, *n.SIZES)
+def form_of(r: UnitRegisters, rdma: Optional[UnitRegisters] = None) -> Form:
+    """Size and kind of what flows; ``rdma`` where that unit runs, too."""
+    precision = r.need(PROC_PRECISION, *r.design.precisions)
+    if rdma is not None and r.design.flow_by_rdma:
+        _ = r[HEIGHT], r[WIDTH], r[CHANNEL]
+        height, width, channels = (rdma[field] + 1 for field in FLOW)
+        if rdma[UNPOOL]:
+            width *= rdma[UNPOOL_KERNEL[1]] + 1
+        return Form(height, width, channels, bool(r[FLYING]), precision)
     return Form(r[HEIGHT] + 1, r[WIDTH] + 1, r[CHANNEL] + 1, bool(r[FLYING]), precision)
 
 

@@ -1,4 +1,5 @@
-"""Whole files on the machine, beside the vendor's simulator: int8 within one step, fp16 within a thousandth.
+"""Whole files on the machine, beside the vendor's simulator: int8 within one step, fp16 within a thousandth; files for RK3588,
+and for RK3566 and RK3568.
 
 Inputs are given as numbers, so that the stored integers are the simulator's. What is farther away is farther by a rule of the
 chip, named here.
@@ -44,6 +45,24 @@ EXPLAINED: dict[str, tuple[float, str]] = {
     "yolov8_dfl.rk3588.fp16": (3.5e-3, SOFTMAX),
 }
 """File -> how far it may be off, in steps or in shares of the largest number; why."""
+LOGITS = "the CPU's softmax of numbers that are a step off"
+UNKNOWN = "four rounding steps of half floats; why is not known"
+EXPLAINED_RK356X: dict[str, tuple[float, str]] = {
+    "lenet_like.rk3566.i8": (5e-3, LOGITS),
+    "mean_std.rk3568.fp16": (1.1e-3, UNKNOWN),
+    "mobilenetv3_like.rk3568.i8": (5e-3, LOGITS),
+    "yolov5_decode.rk3568.i8": (2, FUSED),
+}
+"""The same of RK3566 and RK3568."""
+REFUSED_RK356X = {
+    "bfloat_prelu.rk3568.bf16": "IN_PRECISION = 0x3",
+    "dense.rk3568.fp16": "DPU DPU_RDMA PPU alone starts",
+    "gru.rk3568.fp16": "DPU DPU_RDMA PPU alone starts",
+    "mathematics.rk3568.fp16": "EW_ALU_ALGO = 0x3",
+    "resize.rk3568.fp16": "flow into a stage of",
+    "vit_like.rk3568.i8": "IN_PRECISION = 0x3",
+}
+"""Files of RK3566 and RK3568 -> what of them is not understood."""
 ARRANGED = "lstm.rk3588.fp16"
 """The runtime arranges the input of its recurrent node by itself."""
 WITHOUT_TABLES = ("bfloat_chain.rk3588.bf16", "int16_chain.rk3588.i16", "int16_fused.rk3588.i16")
@@ -54,6 +73,12 @@ INT16_STEPS = 6
 def files() -> list[Path]:
     found = [*sorted(DATA.glob("*.rk3588.*.rknn")), EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"]
     return [path for path in found if answers(path).exists() and path.stem not in (ARRANGED, *WITHOUT_TABLES)]
+
+
+def files_rk356x() -> list[Path]:
+    found = [path for soc in ("rk3566", "rk3568") for path in sorted(DATA.glob(f"*.{soc}.*.rknn"))]
+    found = [path for path in found if path.stem not in REFUSED_RK356X and answers(path).exists()]
+    return [*found, EXAMPLES / "resnet18" / "resnet18_for_RK3566_RK3568.rknn"]
 
 
 def answers(path: Path) -> Path:
@@ -78,7 +103,7 @@ def differences(path: Path) -> list[tuple[bool, float]]:
 
 
 def check(path: Path) -> None:
-    allowed, _ = EXPLAINED.get(path.stem, (0.0, ""))
+    allowed, _ = {**EXPLAINED, **EXPLAINED_RK356X}.get(path.stem, (0.0, ""))
     for quantised, difference in differences(path):
         assert difference <= max(allowed, 1 if quantised else 1e-3)
 
@@ -86,7 +111,8 @@ def check(path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     ["act_silu.rk3588.i8", "conv_relu.rk3588.i8", "packed_mixed.rk3588.i8", "residual_add.rk3588.i8", "shapes.rk3588.i8",
-     "two_images.rk3588.i8", "yuv.rk3588.i8", "conv_uneven.rk3588.fp16"],
+     "two_images.rk3588.i8", "yuv.rk3588.i8", "conv_uneven.rk3588.fp16", "conv_wide.rk3566.i8", "packed_mixed.rk3568.i8",
+     "residual_add.rk3566.i8", "unet_like.rk3568.i8", "act_hardswish.rk3566.fp16"],
 )  # fmt: skip
 def test_some_files(name: str) -> None:
     check(genuine(name))
@@ -99,6 +125,41 @@ def test_every_file(path: Path) -> None:
         check(path)
     except ModelUnsupported as error:
         assert "graphs" in str(error), "only files of several shapes are not run"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", files_rk356x(), ids=lambda path: path.stem)
+def test_every_file_of_rk356x(path: Path) -> None:
+    check(path)
+
+
+@pytest.mark.parametrize("name", REFUSED_RK356X)
+def test_what_rk356x_has_that_is_not_understood_is_refused(name: str) -> None:
+    context = MachineBackend().open(ModelFile(genuine(name)), OpenOptions())
+    with pytest.raises(MachineRefused, match=REFUSED_RK356X[name]):
+        context.infer([np.zeros(attr.dims, np.float32) for attr in context.inputs])
+
+
+def test_pixels_of_rk356x_are_converted_as_the_file_says() -> None:
+    """By integers, so at most a step apart from numbers that were converted before."""
+    context = MachineBackend().open(ModelFile(genuine("conv_relu.rk3566.i8")), OpenOptions())
+    pixels = [
+        np.asarray(x, np.uint8) for x in goldens(genuine("conv_relu.rk3566.i8").with_suffix(".npz"))[0].inputs
+    ]
+    as_pixels, as_numbers = (
+        context.infer([x.astype(kind) for x in pixels])[0] for kind in (np.uint8, np.float32)
+    )
+    scale = context.outputs[0].quant.scale
+    difference = np.abs(as_pixels.astype(np.float64) - as_numbers) / scale
+    assert 0 < difference.max() < 8
+    assert np.array_equal(context.infer([x.astype(np.uint8) for x in pixels])[0], as_pixels)
+
+
+def test_opening_says_where_nobody_has_measured(caplog: pytest.LogCaptureFixture) -> None:
+    for name, told in (("conv_relu.rk3566.i8", True), ("conv_relu.rk3588.i8", False)):
+        caplog.clear()
+        MachineBackend().open(ModelFile(genuine(name)), OpenOptions())
+        assert ("nobody has measured them on a chip" in caplog.text) is told
 
 
 @pytest.mark.slow
