@@ -35,6 +35,8 @@ class MachineBackend(Backend):
 
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Raises ModelInvalid, ModelUnsupported, MachineRefused, ParamInvalid, TargetPlatformUnmatch."""
+        from rknnlite_graph.reading.npu_families import family_of
+
         from .context import NpuContext
         from .machine_transport import MachineTransport
         from .opened_model import OpenedModel
@@ -43,7 +45,14 @@ class MachineBackend(Backend):
         check_options(self.name, options.extra)
         opened = OpenedModel.of(self.name, model, options)
         opened.variant(model.model.default_shape)
-        return NpuContext(self.name, opened, SharedTransport(MachineTransport(model.model.family)))
+        shared = SharedTransport(MachineTransport(model.model.family))
+        if not family_of(model.model.family).measured_on:
+            logger.warning(
+                "%s: backend 'npu-machine': registers and roundings of this NPU family are inferred from files and their "
+                "answers in the vendor's simulator; nobody has measured them on a chip",
+                model.label,
+            )
+        return NpuContext(self.name, opened, shared)
 
 
 class KernelBackend(Backend):

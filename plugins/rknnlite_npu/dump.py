@@ -54,6 +54,10 @@ class Recorder:
         node, graph = self._nodes.get(number), self._graph
         for index in node.outputs if node is not None else ():
             assert node is not None
+            if index >= len(
+                self._program.program.tensors
+            ):  # a part of a Split that nobody wants has no place
+                continue
             tensor = graph.tensors[index]
             try:
                 form = TensorBytes.of(self._program.program.tensors[index], tensor.shape, tensor.dtype)

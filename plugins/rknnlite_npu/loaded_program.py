@@ -18,7 +18,7 @@ from rknnlite.spi import CustomOp
 from .command_words import Words, values_of, with_values
 from .cores import jobs
 from .cpu_nodes import CpuNodes
-from .pixels import with_pixels
+from .pixels import converts_itself, with_elements, with_pixels
 from .placement import Bases
 from .program import NpuProgram
 from .stamps import Stamps, divided
@@ -30,6 +30,7 @@ __all__ = ["LoadedProgram", "SharedWeights"]
 
 Bytes = NDArray[np.uint8]
 _LEAST = 64  # bytes of a buffer
+_OUTPUT = "OutputOperator"  # puts an output into another order, which is done on the CPU here
 
 
 class SharedWeights:
@@ -102,7 +103,7 @@ class LoadedProgram:
             None if self._commands is None else self._commands.address,
         )
         self.submission = plan_program(program, bases)
-        self._pixels = self._closed = False
+        self._pixels, self._closed = converts_itself(program), False
         self._steps: dict[tuple[int, bool, bool], list[_Step]] = {}
         self._fill()
 
@@ -153,8 +154,8 @@ class LoadedProgram:
     @cached_property
     def _pixel_words(self) -> tuple[NDArray[np.int64], Words, Words]:
         """Where words differ for uint8 pixels, what they are otherwise, and then."""
-        plain = self.program.words
-        changed = with_pixels(self.program, plain)
+        plain = with_elements(self.program, self.program.words)
+        changed = with_pixels(self.program, self.program.words)
         at = np.flatnonzero(plain != changed)
         return at, values_of(plain[at]), values_of(changed[at])
 
@@ -281,13 +282,14 @@ class LoadedProgram:
         found, transport = [_Step(number) for number in self.cpu.numbers], self._weights.transport
         for job in jobs(self.program, mask, pixels):
             node_of = {i: self.program.tasks[i].node for core in job.cores for i in core}
+            node_of = {i: node for i, node in node_of.items() if self.program.nodes[node].type != _OUTPUT}
             parts: list[tuple[set[int], Optional[Stamps]]] = [(set(node_of.values()), None)]
             if transport.gives_up is not GivesUp.NEVER:
                 parts = list(divided(self.program, node_of, transport.gives_up is GivesUp.SILENTLY))
             if each:
                 parts = [({node}, None) for node in set(node_of.values())]
             for nodes, stamps in parts:
-                cores = [[i for i in core if node_of[i] in nodes] for core in job.cores]
+                cores = [[i for i in core if node_of.get(i) in nodes] for core in job.cores]
                 if nodes:
                     found.append(_Step(max(nodes), self._job(mask, cores), stamps))
         return sorted(found, key=lambda step: step.last)

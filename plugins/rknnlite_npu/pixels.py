@@ -2,7 +2,8 @@
 
 Recorded on RK3588 with the runtime 1.6.0, for inputs of one and of three channels: the stored value is
 ``pixel * scale / 2^shift + offset`` with an integer offset, where the vendor's simulator converts exactly
-(``rknnlite_graph.pixel_factors``).
+(``rknnlite_graph.pixel_factors``). Files for RK3566 and RK3568 have these very factors in their words; there it is for other
+inputs that words change.
 """
 
 from __future__ import annotations
@@ -20,9 +21,19 @@ from rknnlite.tensor import DType
 from .command_words import CNA, Words, numbers_of, units_of, values_of, with_values
 from .program import NpuProgram
 
-__all__ = ["ChannelFactor", "channel_factors", "pixel_doubts", "with_pixels"]
+__all__ = [
+    "ChannelFactor",
+    "channel_factors",
+    "converts_itself",
+    "pixel_doubts",
+    "with_elements",
+    "with_pixels",
+]
 
 _RECORDED = "RKNPU v2"
+_IN_FILES = "RKNPU lite"
+_ELEMENTS = 0xA  # conversion register of this family's layers that convert nothing; 0x10000 is their factor
+_ONE = 0x10000
 _FEATURES = 0x1070  # where features begin
 _SIZE, _CONVERT, _FACTORS, _LINE, _SURFACE, _LANES = 0x1020, 0x104C, 0x1050, 0x107C, 0x1080, 0x1180
 _MOST_CHANNELS = 4
@@ -30,16 +41,50 @@ _LONGEST = 2047  # pixels of a row or column: 11 bits
 _WIDTH = 16  # rows have a multiple of it, in pixels
 
 
+def converts_itself(program: NpuProgram) -> bool:
+    """Whether the words of the file convert uint8 pixels as they are."""
+    return program.moved or program.family == _IN_FILES
+
+
+def with_elements(program: NpuProgram, words: Words) -> Words:
+    """The words with every first layer of few channels changed for int8 elements, where those of the file convert pixels.
+
+    The mini format's stay. By analogy with layers of more channels, which convert nothing: no recording has it.
+    """
+    if program.family != _IN_FILES:
+        return words
+    changed = words.copy()
+    for first, amount in _first_layers(program):
+        part = changed[first : first + amount]
+        registers = numbers_of(part)
+        convert = registers == _CONVERT
+        if not (values_of(part[convert]) & np.uint64(1)).any():
+            continue
+        new = values_of(part)
+        new[convert] = _ELEMENTS
+        for lane in range(_MOST_CHANNELS):
+            new[registers == _FACTORS + 4 * lane] = _ONE
+        of_cna = units_of(part) == CNA
+        changed[first : first + amount] = np.where(of_cna, with_values(part, new), part)
+    return changed
+
+
+def _first_layers(program: NpuProgram) -> set[tuple[int, int]]:
+    """(first word, number of words) of the tasks that read inputs of few channels."""
+    readers = {node for _, nodes in _readers(program) for node in nodes}
+    return {(task.first, task.amount) for task in program.tasks if task.node in readers}
+
+
 def with_pixels(program: NpuProgram, words: Words) -> Words:
     """The words with every first layer of few channels changed for uint8 pixels in rows of ``width`` pixels, rounded up to 16.
 
-    Inputs of more channels stay: the runtime converts those itself. So do all words in the mini format, which convert pixels as
-    they are in the file.
+    Inputs of more channels stay: the runtime converts those itself. So do all words of RK3566, RK3568 and the mini format, which
+    convert pixels as they are in the file.
 
     Raises:
         ModelUnsupported: another family than RK3588's, or an input that is no int8 picture: never recorded.
     """
-    if program.moved:
+    if converts_itself(program):
         return words
     if program.family != _RECORDED:
         raise ModelUnsupported(
@@ -61,7 +106,7 @@ def with_pixels(program: NpuProgram, words: Words) -> Words:
 
 def pixel_doubts(program: NpuProgram) -> Iterator[str]:
     """What of the conversion of this model is by analogy: no recording had it."""
-    for number, _ in () if program.moved else _readers(program):
+    for number, _ in () if converts_itself(program) else _readers(program):
         channels = program.tensors[program.inputs[number]].native[-1]
         if channels not in (1, 3):
             yield f"input {program.io[number].name}: pixels of {channels} channels, by analogy; recorded were one and three"

@@ -40,6 +40,8 @@ COMMAND_KINDS = (TensorKind.TABLE, TensorKind.REGISTER_COMMANDS)
 table: the first words, onto themselves."""
 _ACTIVATIONS = (TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.ACTIVATION, TensorKind.HELPER)
 _NOTHING = memoryview(b"")
+_ROWS = {"RKNPU lite": 8}
+"""NPU family -> bytes that rows of one channel of a picture have a multiple of, where it is not 16."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class NpuTensor:
         content: the bytes of a constant.
         dtype: of its elements; None where the file does not say (compressed weights).
         surface: positions of a group of channels are padded to a multiple of it.
+        row: bytes that rows of one channel of a picture have a multiple of.
     """
 
     name: str
@@ -66,6 +69,7 @@ class NpuTensor:
     dtype: Optional[DType] = None
     shape: tuple[int, ...] = ()
     surface: int = 1
+    row: int = 16
 
 
 @dataclass(frozen=True)
@@ -287,7 +291,7 @@ def _program(
     program = NpuProgram(
         family=model.family,
         container=model.container,
-        tensors=tuple(tensors),
+        tensors=tuple(replace(tensor, row=_ROWS.get(model.family, tensor.row)) for tensor in tensors),
         nodes=nodes,
         inputs=tuple(sources),
         outputs=tuple(results),

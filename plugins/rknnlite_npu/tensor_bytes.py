@@ -20,7 +20,6 @@ __all__ = ["TensorBytes"]
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 _MOST_CHANNELS = 4  # of a picture, whose channels stay together
-_ROW = 16  # bytes: rows of one channel of a picture have a multiple of it
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class TensorBytes:
             )
         elif native[1] == 1 and native[4] <= _MOST_CHANNELS:
             n, _, height, width, channels = native
-            step = max(1, _ROW // kind.itemsize)
+            step = max(1, tensor.row // kind.itemsize)
             found = cls(tensor.name, shape, kind, (n, height, -(-width // step) * step, channels), True)
         else:
             n, groups, height, width, lanes = native

@@ -350,6 +350,16 @@ def test_a_dump_has_what_every_node_gave(context: Context, tmp_path: Path) -> No
     assert len(dump.names) >= len(outputs)
 
 
+def test_a_dump_leaves_out_what_has_no_place(context: Context, tmp_path: Path) -> None:
+    """Parts of a Split that nobody wants are tensors of the graph alone."""
+    context.infer(pixels())
+    before = context.dump(tmp_path / "before").names
+    variant = context._variant
+    node = next(node for node in variant.graph.nodes if node.on_npu and node.outputs)
+    node.outputs.append(len(variant.program.tensors))
+    assert context.dump(tmp_path / "after").names == before
+
+
 # -- who is there -------------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from ..values import Kernel
 from .arithmetic import Array, output_converter, saturate, shift
 from .moves import move_kernel, moves
 from .pools import average_kernel
+from .resizes import linear_kernel
 from .stage import first_operand, operand_converter
 from .tables import table_of_indices
 
@@ -61,6 +62,8 @@ def chip_kernel(view: NodeView) -> Optional[Kernel]:
         return average_kernel(view)
     if moves(view):
         return move_kernel(view)
+    if op in ("Resize", "Upsample"):
+        return linear_kernel(view, registers)
     unit = _unit(view, registers)
     return None if unit is None else _unary_kernel(view, registers, unit)
 

@@ -12,7 +12,7 @@ from .compressed import COMPRESSION, plain_bytes
 from .memory import Memory
 from .prepared_weights import PreparedWeights, WeightStore
 from .registers import Field, UnitRegisters
-from .surfaces import ATOM, atoms, check_size, numbers
+from .surfaces import atoms, check_size, numbers
 
 __all__ = ["Fetched", "fetch"]
 
@@ -97,6 +97,8 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     """
     mode = r.need(MODE, _DIRECT, _DEPTHWISE)
     precision = r.need(IN_PRECISION, n.INT8, n.INT16, n.FP16, n.BF16)
+    if precision not in r.design.precisions:
+        r.refuse(IN_PRECISION)
     r.need(PROC_PRECISION, precision, why="differs from IN_PRECISION")
     pad = _pad(r, precision)
     features = _pixels(r, memory, precision) if r[PIXELS] else _surfaces(r, memory, precision)
@@ -114,7 +116,7 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         taps * n.SIZES[precision]
     )  # three quarters of a block are stored as a whole one
     shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
-    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode == _DEPTHWISE)
+    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode == _DEPTHWISE, r.design)
     _ = r[OUT_WIDTH], r[OUT_ATOMS]
     fetched = Fetched(
         features[..., : weights.values.shape[-1]],
@@ -153,23 +155,29 @@ def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     height, width = r[HEIGHT], r[WIDTH]
     for field, expected in ((READ_WIDTH, width), (READ_HEIGHT, height), (READ_CHANNEL, r[CHANNEL])):
         r.need(field, expected, why="differs from the size of the features")
-    channels = r[CHANNEL_REAL] + 1 + max(0, r[CHANNEL] - 1) // 64 * 64  # counted within the last 64
-    lanes = ATOM // n.SIZES[precision]
+    channels = r[CHANNEL_REAL] + 1
+    if r.design.counts_last:
+        channels += max(0, r[CHANNEL] - 1) // r.design.counts_last * r.design.counts_last
+    atom = r.design.atom
+    lanes = atom // n.SIZES[precision]
     surfaces = -(-channels // lanes)
     check_size(r.unit, r.task, height, width, surfaces * lanes)
-    if r[GROUP_LINE_OFF]:
-        row, surface = r[LINE_STRIDE] * ATOM, (r[SURFACE_STRIDE] + width) * ATOM
+    if r.design.line_strides:
+        row, surface = r[LINE_STRIDE] * atom, r[SURFACE_STRIDE] * atom
+    elif r[GROUP_LINE_OFF]:
+        row, surface = r[LINE_STRIDE] * atom, (r[SURFACE_STRIDE] + width) * atom
     else:  # four rows are a group, of whose end the next surface is counted
-        row, surface = r[LINE_STRIDE] * (ATOM // _LINES), (r[SURFACE_STRIDE] + r[LINE_STRIDE]) * ATOM
-    view = atoms(memory, r[FEATURES], (surfaces, height, width), surface, row)
+        row, surface = r[LINE_STRIDE] * (atom // _LINES), (r[SURFACE_STRIDE] + r[LINE_STRIDE]) * atom
+    view = atoms(memory, r[FEATURES], (surfaces, height, width), surface, row, atom)
     return numbers(view, precision, _kind(precision))[..., :channels]
 
 
 def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     """(H, W, C) of a picture whose positions have one to four channels; their rows are a multiple of 16 or 8 positions."""
     r.need(PIXELS, *range(_FIRST_PIXELS, _MOST_PIXELS + 1))
-    r.need(NONALIGN, 1, why="pixels at any byte are expected")
-    r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
+    if not r.design.line_strides:
+        r.need(NONALIGN, 1, why="pixels at any byte are expected")
+        r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
     channels, height = r[PIXELS] - _FIRST_PIXELS + 1, r[HEIGHT]
     r.need(CHANNEL_REAL, channels - 1, why="differs from the number of channels of a pixel")
     r.need(READ_HEIGHT, height, why="differs from the height of the features")
@@ -179,6 +187,8 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     check_size(r.unit, r.task, height, width, channels)
     whole = _ROW // n.SIZES[precision]
     row = -(-max(r[WIDTH], r[LINE_STRIDE]) // whole) * whole * size
+    if r.design.line_strides:  # DMA_WIDTH has the pixels of a row with its padding
+        row = r[READ_WIDTH] * size
     _ = r[SURFACE_STRIDE]
     view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=size)
     if precision == n.INT8 and not r[CONVERT_BYPASS] and not r[DATA_SIGN]:

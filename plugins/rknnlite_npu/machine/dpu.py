@@ -13,10 +13,10 @@ from .core import Sums
 from .elementwise import elementwise
 from .lut import Tables
 from .memory import Memory
-from .rdma import Operands
+from .rdma import FLOW, UNPOOL, UNPOOL_KERNEL, Operands
 from .registers import Field, UnitRegisters
 from .scaling import BN, BS, scaled
-from .writer import write
+from .writer import ADDRESS, write
 
 __all__ = ["Form", "form_of", "put_out"]
 
@@ -62,9 +62,15 @@ class Form:
     precision: int
 
 
-def form_of(r: UnitRegisters) -> Form:
-    """Size and kind of what flows."""
-    precision = r.need(PROC_PRECISION, *n.SIZES)
+def form_of(r: UnitRegisters, rdma: Optional[UnitRegisters] = None) -> Form:
+    """Size and kind of what flows; ``rdma`` where that unit runs, too."""
+    precision = r.need(PROC_PRECISION, *r.design.precisions)
+    if rdma is not None and r.design.flow_by_rdma:
+        _ = r[HEIGHT], r[WIDTH], r[CHANNEL]
+        height, width, channels = (rdma[field] + 1 for field in FLOW)
+        if rdma[UNPOOL]:
+            width *= rdma[UNPOOL_KERNEL[1]] + 1
+        return Form(height, width, channels, bool(r[FLYING]), precision)
     return Form(r[HEIGHT] + 1, r[WIDTH] + 1, r[CHANNEL] + 1, bool(r[FLYING]), precision)
 
 
@@ -95,6 +101,10 @@ def put_out(
         values = _converted(r, values, floats)
         if r[LARGEST]:
             r.need(LARGEST, _LARGEST_CHANNEL)
+            if operands.source_address == r[ADDRESS]:
+                r.refuse(
+                    LARGEST, "a maximum of maxima (over 8192 channels) reads surfaces where they were packed"
+                )
             values = values.max(axis=-1, keepdims=True)
     precision = r[OUT_PRECISION]
     if floats and precision == r[IN_PRECISION] == n.INT16:

@@ -24,6 +24,7 @@ from ..command_words import (
 from ..task import Task
 from .cna import fetch
 from .core import accumulate
+from .designs import DESIGNS
 from .dpu import form_of, put_out
 from .lut import Tables
 from .memory import Memory
@@ -31,15 +32,12 @@ from .ppu import pool
 from .prepared_weights import WeightStore
 from .rdma import Operands, PerChannel, fetch_operands
 from .refused import MachineRefused
-from .registers import UnitRegisters
+from .registers import STARTED, UnitRegisters
 
 __all__ = ["Counts", "Machine"]
 
-_STARTED = {CNA: 0x01, CORE: 0x04, DPU: 0x08, DPU_RDMA: 0x10, PPU: 0x20, PPU_RDMA: 0x40}
 _TABLES = (0x4100, 0x4104)
 _NEXT = ((PC, 0x10), (PC, 0x14))  # where the next program begins, how much of it is fetched
-_FAMILIES = {"RKNPU v2": 8}
-"""NPU family -> channels of a record of numbers per channel."""
 _NO_NUMBERS = PerChannel(None, None, None)
 _NO_OPERANDS = Operands(None, None, _NO_NUMBERS, _NO_NUMBERS, 0)
 _MOST_WORDS = 1 << 16  # of a task
@@ -66,17 +64,17 @@ class Machine:
         Raises:
             MachineRefused: an NPU whose registers the machine does not know.
         """
-        if family not in _FAMILIES:
+        if family not in DESIGNS:
             raise MachineRefused(
                 "PC", None, "family", 0, why=f"the machine does not know the registers of {family}"
             )
         self.family = family
         self.counts: list[Counts] = []
-        self._group = _FAMILIES[family]
+        self._design = DESIGNS[family]
         self._tables = Tables()
         self._weights = WeightStore()
-        self._registers: dict[int, tuple[dict[int, int], dict[int, int]]] = {u: ({}, {}) for u in _STARTED}
-        self._turn = dict.fromkeys(_STARTED, 0)
+        self._registers: dict[int, tuple[dict[int, int], dict[int, int]]] = {u: ({}, {}) for u in STARTED}
+        self._turn = dict.fromkeys(STARTED, 0)
 
     def run(self, memory: Memory, records: Iterable[Task]) -> None:
         """Execute records in order; their words are read from memory when their turn comes.
@@ -105,7 +103,8 @@ class Machine:
         """Write the words into the groups that are not in use, and give the registers of the units that start."""
         uploads = []
         parts = (units_of(words), numbers_of(words), values_of(words))
-        for unit, register, value in zip(*(part.tolist() for part in parts)):
+        for of, register, value in zip(*(part.tolist() for part in parts)):
+            unit = self._design.parts.get(of, of)
             if unit == DPU and register in _TABLES:
                 uploads.append((register, value))
             elif unit in self._registers:
@@ -118,13 +117,17 @@ class Machine:
                 raise MachineRefused(name, register, "word", value, number, "a word among those of a task")
         if uploads:
             self._tables.upload(uploads)
-        known = sum(_STARTED.values())
+        bits_of = self._design.bits
+        known = sum(bits_of.values())
         if task.enable & ~known:
             raise MachineRefused("ENABLE", None, "units", task.enable, number)
         started = {}
-        for unit, bit in _STARTED.items():
-            if task.enable & bit:
-                started[unit] = UnitRegisters(unit, self._registers[unit][self._turn[unit]], number)
+        for unit, bits in bits_of.items():
+            if task.enable & bits not in (0, bits):
+                raise MachineRefused("ENABLE", None, "units", task.enable, number, f"{UNITS[unit]} in part")
+            if task.enable & bits:
+                values = self._registers[unit][self._turn[unit]]
+                started[unit] = UnitRegisters(unit, values, number, self._design)
                 self._turn[unit] ^= 1
         return started
 
@@ -137,18 +140,20 @@ class Machine:
         if DPU not in names or len(computing) == 1 or names & {PPU, PPU_RDMA}:
             started = " ".join(UNITS[unit] for unit in units) or "nothing"
             raise MachineRefused(
-                "ENABLE", None, "units", sum(_STARTED[u] for u in names), why=f"{started} alone starts"
+                "ENABLE",
+                None,
+                "units",
+                sum(self._design.bits[u] for u in names),
+                why=f"{started} alone starts",
             )
         sums, macs, read = None, 0, 0
         if computing:
             fetched = fetch(units[CNA], memory, self._weights)
             sums = accumulate(units[CORE], fetched)
             macs, read = sums.macs, fetched.read
-        form = form_of(units[DPU])
+        form = form_of(units[DPU], units.get(DPU_RDMA))
         operands = _NO_OPERANDS
         if DPU_RDMA in units:
-            operands = fetch_operands(
-                units[DPU_RDMA], memory, form.flying, form.precision, form.channels, self._group
-            )
+            operands = fetch_operands(units[DPU_RDMA], memory, form.flying, form.precision, form.channels)
         written = put_out(units[DPU], form, memory, sums, operands, self._tables)
         return Counts(macs, read + operands.read, written)

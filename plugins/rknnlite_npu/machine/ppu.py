@@ -9,7 +9,7 @@ import numpy as np
 from . import numbers as n
 from .memory import Memory
 from .registers import Field, UnitRegisters
-from .surfaces import ATOM, atoms, check_size, numbers
+from .surfaces import atoms, check_size, numbers
 
 __all__ = ["pool"]
 
@@ -82,12 +82,13 @@ def pool(r: UnitRegisters, source: UnitRegisters, memory: Memory) -> tuple[int, 
     else:
         result = (np.maximum if method == _MAX else np.minimum).reduce(windows)
     stored = np.ascontiguousarray(n.encoded(result, precision)).view(np.uint8)
-    row = (out[1] + r[NOTCH]) * ATOM
-    address, surface = r[ADDRESS], r[OUT_SURFACE] * ATOM
+    atom = r.design.atom
+    row = (out[1] + r[NOTCH]) * atom
+    address, surface = r[ADDRESS], r[OUT_SURFACE] * atom
     r.finish(WITHOUT_EFFECT)
-    shape = (stored.shape[2] // ATOM, *out)
-    view = atoms(memory, address, shape, surface, row)
-    view[...] = stored.reshape(*out, -1, ATOM).transpose(2, 0, 1, 3)
+    shape = (stored.shape[2] // atom, *out)
+    view = atoms(memory, address, shape, surface, row, atom)
+    view[...] = stored.reshape(*out, -1, atom).transpose(2, 0, 1, 3)
     return values.size * n.SIZES[precision], view.size
 
 
@@ -97,10 +98,11 @@ def _fetched(source: UnitRegisters, memory: Memory, precision: int, shape: tuple
     for field, extent in zip((SOURCE_HEIGHT, SOURCE_WIDTH, SOURCE_CHANNEL), shape):
         source.need(field, extent - 1, why="differs from that of the PPU")
     height, width, channels = shape
-    surfaces = -(-channels * n.SIZES[precision] // ATOM)
-    check_size(source.unit, source.task, height, width, surfaces * ATOM)
-    strides = source[SOURCE_SURFACE] * ATOM, source[SOURCE_LINE] * ATOM
-    view = atoms(memory, source[SOURCE], (surfaces, height, width), *strides)
+    atom = source.design.atom
+    surfaces = -(-channels * n.SIZES[precision] // atom)
+    check_size(source.unit, source.task, height, width, surfaces * atom)
+    strides = source[SOURCE_SURFACE] * atom, source[SOURCE_LINE] * atom
+    view = atoms(memory, source[SOURCE], (surfaces, height, width), *strides, atom)
     source.finish(SOURCE_WITHOUT_EFFECT)
     return numbers(view, precision, np.float32)
 
@@ -127,7 +129,7 @@ def _padded(
 
 def _pad(r: UnitRegisters, precision: int, method: int) -> float:
     """Outside lies what loses, and for averages a number of the registers."""
-    value = r[PAD_VALUE]
+    value = r[PAD_VALUE] & 0xFFFFFFFF
     r.need(PAD_SIGN, -(value >> 31), 0, why="is not the sign of PAD_VALUE_1")
     if method != _AVERAGE:
         lowest = -np.inf if n.is_float(precision) else n.limits(precision)[0]

@@ -10,6 +10,7 @@ from rknnlite.quant import split_for_exactness
 
 from . import numbers as n
 from .memory import Bytes
+from .registers import Design
 from .weights import dense_weights, depthwise_weights
 
 __all__ = ["PreparedWeights", "WeightStore"]
@@ -23,15 +24,23 @@ class PreparedWeights:
     """
 
     def __init__(
-        self, plain: Bytes, shape: tuple[int, int, int, int], precision: int, depthwise: bool
+        self,
+        plain: Bytes,
+        shape: tuple[int, int, int, int],
+        precision: int,
+        depthwise: bool,
+        design: Design,
     ) -> None:
-        """``shape``: OC, kh, kw, C as the registers count them.
+        """``shape``: OC, kh, kw, C as the registers count them; ``design`` has the sizes of blocks.
 
         Raises:
             MachineRefused: they do not lie in ``plain``.
         """
         kind = np.float64 if precision == n.INT16 else np.float32
-        self.values = (depthwise_weights if depthwise else dense_weights)(plain, shape, precision, kind)
+        if depthwise:
+            self.values = depthwise_weights(plain, shape, precision, kind, design.depthwise)
+        else:
+            self.values = dense_weights(plain, shape, precision, kind, (design.rows, design.lanes))
         self.precision, self.depthwise = precision, depthwise
         self._matrices: dict[int, tuple[n.Values, list[slice]]] = {}
 
@@ -73,13 +82,19 @@ class WeightStore:
         self._size = 0
 
     def prepared(
-        self, address: int, plain: Bytes, shape: tuple[int, int, int, int], precision: int, depthwise: bool
+        self,
+        address: int,
+        plain: Bytes,
+        shape: tuple[int, int, int, int],
+        precision: int,
+        depthwise: bool,
+        design: Design,
     ) -> PreparedWeights:
         """The weights in ``plain``; see ``PreparedWeights``."""
         key = address, len(plain), shape, precision, depthwise
         if key in self._kept and np.array_equal(self._kept[key][0], plain):
             return self._kept[key][1]
-        found = PreparedWeights(plain, shape, precision, depthwise)
+        found = PreparedWeights(plain, shape, precision, depthwise, design)
         if key not in self._kept:
             self._size += len(plain)
         if self._size > _MOST_KEPT:

@@ -11,14 +11,15 @@ import numpy as np
 from . import numbers as n
 from .memory import Memory
 from .registers import Field, UnitRegisters
-from .surfaces import ATOM, atoms, check_size, numbers
+from .surfaces import atoms, check_size, numbers
 
-__all__ = ["Operands", "PerChannel", "fetch_operands"]
+__all__ = ["FLOW", "Operands", "PerChannel", "fetch_operands"]
 
 WIDTH = Field("WIDTH", 0x500C, 12, 0)
 EW_LINE_NOTCH = Field("EW_LINE_NOTCH_ADDR", 0x5010, 28, 16)
 HEIGHT = Field("HEIGHT", 0x5010, 12, 0)
 CHANNEL = Field("CHANNEL", 0x5014, 12, 0)
+FLOW = HEIGHT, WIDTH, CHANNEL
 SOURCE = Field("SRC_BASE_ADDR", 0x5018)
 BS_USE = Field("BRDMA_DATA_USE", 0x501C, 4, 1)
 BS_BASE = Field("BS_BASE_ADDR", 0x5020)
@@ -78,6 +79,7 @@ class Operands:
         ew: (H, W, C), or (C,) of one number per channel.
         read: bytes.
         repeated: surfaces that unpooling makes of one.
+        source_address: where the source lies; 0 without one.
     """
 
     source: Optional[n.Values]
@@ -86,18 +88,16 @@ class Operands:
     bn: PerChannel
     read: int
     repeated: int = 1
+    source_address: int = 0
 
 
-def fetch_operands(
-    r: UnitRegisters, memory: Memory, flying: bool, precision: int, channels: int, group: int
-) -> Operands:
+def fetch_operands(r: UnitRegisters, memory: Memory, flying: bool, precision: int, channels: int) -> Operands:
     """Everything that is not switched off.
 
     Args:
         flying: what flows comes from memory, not from the convolution.
         precision: of what flows.
         channels: of the output stage.
-        group: channels of a record of numbers per channel.
     """
     r.need(FLYING, int(flying), why="differs from that of the DPU")
     r.need(EW_SURFACE_MODE, 0)
@@ -111,11 +111,11 @@ def fetch_operands(
     repeated = r[UNPOOL_KERNEL[0]] + 1
     if flying and source is None:
         r.refuse(SOURCE_DISABLE, "nothing flows: it is neither fetched nor computed")
-    bs = _per_channel(r, memory, BS_USE, BS_BASE, precision, channels, group)
-    bn = _per_channel(r, memory, BN_USE, BN_BASE, precision, channels, group)
+    bs = _per_channel(r, memory, BS_USE, BS_BASE, precision, channels)
+    bn = _per_channel(r, memory, BN_USE, BN_BASE, precision, channels)
     r.finish(WITHOUT_EFFECT)
     read = sum(part.size * n.SIZES[precision] for part in (source, ew, *bs, *bn) if part is not None)
-    return Operands(source if flying else None, ew, bs, bn, read, repeated)
+    return Operands(source if flying else None, ew, bs, bn, read, repeated, r[SOURCE] if flying else 0)
 
 
 def _activations(
@@ -136,7 +136,7 @@ def _activations(
     if combined == _ALONE:
         return source, ew
     assert source is not None
-    both = _in_turn(source, ew, ATOM // n.SIZES[r[IN_PRECISION]], r[CHANNEL] + 1)
+    both = _in_turn(source, ew, r.design.atom // n.SIZES[r[IN_PRECISION]], r[CHANNEL] + 1)
     return (both, None) if combined == _ONE_SOURCE else (None, both)
 
 
@@ -153,9 +153,10 @@ def _source(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Val
     if precision == n.INT16 and r[WIDENED] and n.is_float(flowing):
         precision = n.FP16  # 16 bits that become fp32
     shape = _shape(r, precision, parts)
-    row = (shape[2] + r[LINE_NOTCH]) * ATOM
-    surface = (shape[1] - 1) * row + (shape[2] + r[SURFACE_NOTCH]) * ATOM
-    view = atoms(memory, r[SOURCE], shape, surface, row)
+    atom, unit = r.design.atom_of(n.SIZES[precision]), r.design.atom
+    row = shape[2] * atom + r[LINE_NOTCH] * unit
+    surface = (shape[1] - 1) * row + shape[2] * atom + r[SURFACE_NOTCH] * unit
+    view = atoms(memory, r[SOURCE], shape, surface, row, atom)
     if r[UNPOOL]:
         return _unpooled(r, numbers(view, flowing, _kind(flowing)), shape[0])
     return _cut(r, numbers(view, precision, _kind(precision)), parts)
@@ -164,26 +165,30 @@ def _source(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Val
 def _operand(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Values:
     """(H, W, C), or (C,); its type is that of what flows."""
     size = r[EW_SIZE]
-    precision = {1: n.INT8, 2: n.INT16, 3: n.INT32}.get(size, -1)
+    stored = r.design.operand_bytes.get(size)
+    precision = {1: n.INT8, 2: n.INT16, 4: n.INT32}.get(stored or 0, -1)
     if n.is_float(flowing):
-        precision = {2: n.BF16 if flowing == n.BF16 else n.FP16, 3: n.FP32}.get(size, -1)
+        precision = {2: n.BF16 if flowing == n.BF16 else n.FP16, 4: n.FP32}.get(stored or 0, -1)
     if precision < 0:
         r.refuse(EW_SIZE)
     mode = r.need(EW_MODE, _PER_CHANNEL, _FULL)
     _ = r[EW_SURFACE_STRIDE]
     if mode == _PER_CHANNEL:
-        stored = memory.view(r[EW_BASE], (r[CHANNEL] + 1) * n.SIZES[precision])
-        return n.decoded(stored, precision).astype(_kind(precision))
+        found = memory.view(r[EW_BASE], (r[CHANNEL] + 1) * n.SIZES[precision])
+        return n.decoded(found, precision).astype(_kind(precision))
     shape = _shape(r, precision, parts)
-    row = (shape[2] + r[EW_LINE_NOTCH]) * ATOM
-    surface = (shape[1] - 1) * row + (shape[2] + r[EW_SURFACE_NOTCH]) * ATOM
-    view = atoms(memory, r[EW_BASE], shape, surface, row)
+    atom, unit = r.design.atom_of(n.SIZES[precision]), r.design.atom
+    row = shape[2] * atom + r[EW_LINE_NOTCH] * unit
+    surface = (shape[1] - 1) * row + shape[2] * atom + r[EW_SURFACE_NOTCH] * unit
+    if r.design.line_strides:
+        surface = r[EW_SURFACE_STRIDE] * unit
+    view = atoms(memory, r[EW_BASE], shape, surface, row, atom)
     return _cut(r, numbers(view, precision, _kind(precision)), parts)
 
 
 def _shape(r: UnitRegisters, precision: int, parts: int) -> tuple[int, int, int]:
     """(surfaces, rows, columns) of one fetcher."""
-    lanes = ATOM // n.SIZES[precision]
+    lanes = r.design.atom_of(n.SIZES[precision]) // n.SIZES[precision]
     surfaces = -(-(r[CHANNEL] + 1) // lanes)
     return -(-surfaces // parts), r[HEIGHT] + 1, r[WIDTH] + 1
 
@@ -206,10 +211,10 @@ def _unpooled(r: UnitRegisters, values: n.Values, surfaces: int) -> n.Values:
 
 
 def _per_channel(
-    r: UnitRegisters, memory: Memory, use: Field, base: Field, precision: int, channels: int, group: int
+    r: UnitRegisters, memory: Memory, use: Field, base: Field, precision: int, channels: int
 ) -> PerChannel:
-    """Records of ``group`` channels: int32 to add, int16 for zero points, int16 to multiply with; floats fp32 and fp16."""
-    bits, address = r[use], r[base]
+    """Records of a group of channels: int32 to add, int16 for zero points, int16 to multiply with; floats fp32 and fp16."""
+    bits, address, group = r[use], r[base], r.design.group
     if bits > _ALL_NUMBERS:
         r.refuse(use)
     widths = [4 * (bits & 1), 2 * (bits >> 1 & 1), 2 * (bits >> 2 & 1)]

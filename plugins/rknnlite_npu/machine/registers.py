@@ -3,25 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
+from dataclasses import dataclass, field
+from typing import NoReturn, Optional, Union
 
-from ..command_words import UNITS
+from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, UNITS
+from . import numbers as n
 from .refused import MachineRefused
 
-__all__ = ["Field", "UnitRegisters"]
+__all__ = ["STARTED", "Design", "Field", "UnitRegisters"]
 
 _WORD = 0xFFFFFFFF
+STARTED = {CNA: 0x01, CORE: 0x04, DPU: 0x08, DPU_RDMA: 0x10, PPU: 0x20, PPU_RDMA: 0x40}
+"""Unit -> its bit in the mask of units that start."""
 
 
 class Field:
-    """Bits ``high`` to ``low`` of a register, by the name that the chip's manual gives them; ``mask`` are its bits there."""
+    """Bits ``high`` to ``low`` of a register, by the name that the chip's manual gives them; ``mask`` are its bits there.
 
-    __slots__ = ("high", "low", "mask", "name", "register", "sign")
+    Units name their fields as RK3588 has them; a family that has one elsewhere says where it is ``at`` (``families``).
+    """
 
-    def __init__(self, name: str, register: int, high: int = 31, low: int = 0, signed: bool = False) -> None:
+    __slots__ = ("high", "inverted", "low", "mask", "name", "register", "sign")
+
+    def __init__(
+        self,
+        name: str,
+        register: int,
+        high: int = 31,
+        low: int = 0,
+        signed: bool = False,
+        inverted: bool = False,
+    ) -> None:
         self.name, self.register, self.high, self.low = name, register, high, low
         self.mask = (1 << high + 1) - (1 << low)
         self.sign = 1 << high - low if signed else 0
+        self.inverted = self.mask >> low if inverted else 0
+
+    def at(
+        self, register: int, high: int = 31, low: int = 0, signed: bool = False, inverted: bool = False
+    ) -> Field:
+        """The same field in another place; ``inverted``: its bits mean the opposite there."""
+        return Field(self.name, register, high, low, signed, inverted)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """What is particular to an NPU family; the defaults are RK3588's.
+
+    Attributes:
+        atom: bytes of the channels of one position, unless ``least_lanes`` elements take more; strides count it.
+        group: channels of a record of numbers per channel.
+        rows: outputs, in bytes, of a block of weights; ``lanes``: its inputs; ``depthwise``: bytes of a block of depthwise weights.
+        algorithms: of BS, BN and EW that are understood.
+        counts_last: channels of which DATAIN_CHANNEL_REAL counts the last ones; 0: it counts all.
+        operand_bytes: ERDMA_DATA_SIZE -> bytes of an element of a second operand.
+        streams: of compressed weights.
+        bits: unit -> its bits in the mask of units that start.
+        parts: unit whose registers are counted among those of another -> that one.
+        places: fields that lie elsewhere, or the number that one always has where the family has no such field.
+        idle: unit -> register -> bits that change no result; units that are not in it have RK3588's.
+        line_strides: rows are counted one by one, surfaces from their beginning, in atoms.
+        flow_by_rdma: DPU_RDMA has the size of what flows, and that of the DPU is the size of what is written.
+        precisions: that flow and are right; ``numbers``.
+    """
+
+    atom: int = 16
+    least_lanes: int = 4
+    group: int = 8
+    rows: int = 32
+    lanes: int = 32
+    depthwise: int = 64
+    algorithms: tuple[int, ...] = tuple(range(7))
+    counts_last: int = 64
+    operand_bytes: Mapping[int, int] = field(default_factory=lambda: {1: 1, 2: 2, 3: 4})
+    streams: int = 16
+    bits: Mapping[int, int] = field(default_factory=lambda: STARTED)
+    parts: Mapping[int, int] = field(default_factory=dict)
+    places: Mapping[Field, Union[Field, int]] = field(default_factory=dict)
+    idle: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    line_strides: bool = False
+    flow_by_rdma: bool = False
+    precisions: tuple[int, ...] = tuple(n.SIZES)
+
+    def atom_of(self, size: int) -> int:
+        """Bytes of an atom of elements of ``size`` bytes."""
+        return max(self.atom, self.least_lanes * size)
 
 
 class UnitRegisters:
@@ -39,25 +105,34 @@ class UnitRegisters:
         task 0: CNA 0x1020 bits 0x5 = 0xc0005: the machine does not know what they do
     """
 
-    def __init__(self, unit: int, values: Mapping[int, int], task: int) -> None:
-        """``unit``: its number in command words; ``task``: index of the record, for errors."""
-        self.unit, self.task = UNITS[unit], task
+    def __init__(
+        self, unit: int, values: Mapping[int, int], task: int, design: Optional[Design] = None
+    ) -> None:
+        """``unit``: its number in command words; ``task``: index of the record, for errors; ``design``: else that of RK3588."""
+        self.unit, self.task, self.design = UNITS[unit], task, design or Design()
+        self._idle = self.design.idle.get(unit)
+        self._places = self.design.places
         self._values = values
         self._seen: dict[int, int] = {}
 
     def __getitem__(self, field: Field) -> int:
-        register = field.register
-        self._seen[register] = self._seen.get(register, 0) | field.mask
-        bits = (self._values.get(register, 0) & field.mask) >> field.low
-        return bits - (field.sign << 1) if bits & field.sign else bits
+        place = self._places.get(field, field)
+        if isinstance(place, int):
+            return place
+        register = place.register
+        self._seen[register] = self._seen.get(register, 0) | place.mask
+        bits = (self._values.get(register, 0) & place.mask) >> place.low ^ place.inverted
+        return bits - (place.sign << 1) if bits & place.sign else bits
 
     def look(self, field: Field) -> None:
         """Take note of a field that is understood, whatever it holds."""
-        self._seen[field.register] = self._seen.get(field.register, 0) | field.mask
+        _ = self[field]
 
     def refuse(self, field: Field, why: str = "") -> NoReturn:
         """Raise MachineRefused for what ``field`` holds."""
-        raise MachineRefused(self.unit, field.register, field.name, self[field] & _WORD, self.task, why)
+        place = self._places.get(field, field)
+        register = None if isinstance(place, int) else place.register
+        raise MachineRefused(self.unit, register, field.name, self[field] & _WORD, self.task, why)
 
     def need(self, field: Field, *legal: int, why: str = "") -> int:
         """The field, which holds one of ``legal``; else MachineRefused."""
@@ -70,8 +145,10 @@ class UnitRegisters:
         """Refuse bits that are set and that nobody has read.
 
         Args:
-            without_effect: register -> bits that change no result.
+            without_effect: register -> bits that change no result, where the design has no such table of its own.
         """
+        if self._idle is not None:
+            without_effect = self._idle
         for register, value in self._values.items():
             rest = value & ~self._seen.get(register, 0) & ~without_effect.get(register, 0) & _WORD
             if rest:

@@ -136,7 +136,7 @@ def scalar(r: UnitRegisters, field: Field, x: n.Values) -> n.Values:
 
 def alu(r: UnitRegisters, field: Field, x: n.Values, operand: n.Values) -> n.Values:
     """The operation that ``field`` names: of integers all but a division were measured on RK3588."""
-    algorithm = r.need(field, *range(7))
+    algorithm = r.need(field, *r.design.algorithms)
     if algorithm == _DIVIDE and x.dtype != np.float32:
         r.refuse(field, "integers are divided")
     if algorithm in (_ABS, _NEGATE):

@@ -10,55 +10,57 @@ from .refused import MachineRefused
 
 __all__ = ["dense_weights", "depthwise_weights"]
 
-_INPUTS = 32  # input channels of a block
-_OUTPUTS = 32  # bytes of the output channels of a block
-_DEPTHWISE = 64  # bytes of the channels of a block
-
 
 def dense_weights(
-    plain: Bytes, shape: tuple[int, int, int, int], precision: int, kind: type[np.floating]
+    plain: Bytes,
+    shape: tuple[int, int, int, int],
+    precision: int,
+    kind: type[np.floating],
+    block: tuple[int, int],
 ) -> n.Values:
     """(OC, kh, kw, C) of blocks of output channels, in them of input channels, then kh, kw; the last block of either is smaller.
 
     Args:
         shape: OC, kh, kw, C.
+        block: bytes of its output channels, number of its input channels.
     """
+    rows_bytes, lanes = block
     outputs, height, width, inputs = shape
     stored = _elements(plain, precision, outputs * height * width * inputs)
     out = np.empty(shape, kind)
-    group = _OUTPUTS // n.SIZES[precision]
-    whole = inputs // _INPUTS * _INPUTS
+    group = rows_bytes // n.SIZES[precision]
+    whole = inputs // lanes * lanes
     at = 0
     for first in range(0, outputs, group):
         rows = min(group, outputs - first)
         if whole:
             size = rows * height * width * whole
-            block = stored[at : at + size].reshape(whole // _INPUTS, height, width, rows, _INPUTS)
-            band = out[first : first + rows, :, :, :whole].reshape(rows, height, width, -1, _INPUTS)
-            band[...] = block.transpose(3, 1, 2, 0, 4)
+            cells = stored[at : at + size].reshape(whole // lanes, height, width, rows, lanes)
+            band = out[first : first + rows, :, :, :whole].reshape(rows, height, width, -1, lanes)
+            band[...] = cells.transpose(3, 1, 2, 0, 4)
             at += size
         if inputs > whole:
             size = rows * height * width * (inputs - whole)
-            block = stored[at : at + size].reshape(height, width, rows, -1)
-            out[first : first + rows, :, :, whole:] = block.transpose(2, 0, 1, 3)
+            cells = stored[at : at + size].reshape(height, width, rows, -1)
+            out[first : first + rows, :, :, whole:] = cells.transpose(2, 0, 1, 3)
             at += size
     return out
 
 
 def depthwise_weights(
-    plain: Bytes, shape: tuple[int, int, int, int], precision: int, kind: type[np.floating]
+    plain: Bytes, shape: tuple[int, int, int, int], precision: int, kind: type[np.floating], block: int
 ) -> n.Values:
-    """(kh, kw, C) of blocks of 64 bytes of channels; C as many as there are bytes for."""
+    """(kh, kw, C) of blocks of ``block`` bytes of channels; C as many as there are bytes for."""
     _, height, width, _ = shape
     taps = max(1, height * width)
     channels = len(plain) // (taps * n.SIZES[precision])
     stored = _elements(plain, precision, taps * channels)
     out = np.empty((height, width, channels), kind)
-    group = _DEPTHWISE // n.SIZES[precision]
+    group = block // n.SIZES[precision]
     for first in range(0, channels, group):
         count = min(group, channels - first)
-        block = stored[first * taps : (first + count) * taps]
-        out[..., first : first + count] = block.reshape(height, width, count)
+        cells = stored[first * taps : (first + count) * taps]
+        out[..., first : first + count] = cells.reshape(height, width, count)
     return out
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from . import numbers as n
 from .memory import Memory
 from .registers import Field, UnitRegisters
-from .surfaces import ATOM, atoms
+from .surfaces import atoms
 
-__all__ = ["write"]
+__all__ = ["ADDRESS", "write"]
 
 COMBINED = Field("COMB_USE", 0x400C, 31, 31)
 TRANSPOSED = Field("TP_EN", 0x400C, 30, 30)
@@ -39,7 +39,7 @@ WRITTEN_HEIGHT = Field("HEIGHT_WDMA", 0x405C, 28, 16)
 WRITTEN_WIDTH = Field("WIDTH_WDMA", 0x405C, 12, 0)
 SURFACE_ADD = Field("SURF_ADD", 0x40C0, 31, 4)
 _WORD = 2  # bytes of what is transposed
-_LANES = ATOM // _WORD
+_UNDERSTOOD = 16  # bytes of atoms whose order in transposed blocks is known
 _KEPT = {2: 1, 3: 2}  # RGP_TYPE -> bytes of an atom
 
 
@@ -75,7 +75,7 @@ def write(
         return _exchanged(r, memory, stored)
     if r[TRANSPOSED_ORIGIN]:
         return _transposed(r, memory, stored)
-    lanes = ATOM // stored.itemsize
+    lanes = r.design.atom_of(stored.itemsize) // stored.itemsize
     if r[WRITTEN_CHANNEL] >= -(-stored.shape[2] // lanes) * lanes:
         return _spread(r, memory, stored)
     return _surfaces(r, memory, stored, repeated)
@@ -87,7 +87,7 @@ def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     if (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
         r.refuse(WRITTEN_HEIGHT, f"{height} x {width} positions are to be written")
     packed = np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
-    if -(-packed.size // ATOM) != r[SURFACE_LENGTH]:
+    if -(-packed.size // r.design.atom) != r[SURFACE_LENGTH]:
         r.refuse(SURFACE_LENGTH, f"{packed.size} bytes are to be written")
     memory.view(r[ADDRESS], packed.size)[...] = packed
     return packed.size
@@ -124,13 +124,14 @@ def _look(r: UnitRegisters) -> None:
 
 
 def _atoms_of(r: UnitRegisters, stored: n.Values, channels: int) -> n.Values:
-    """(H, W, surfaces, 16 bytes) of as many surfaces as ``channels`` need; lanes without a channel hold OFFSET_PEND."""
-    lanes = ATOM // stored.itemsize
+    """(H, W, surfaces, bytes of an atom) of as many surfaces as ``channels`` need; lanes without a channel hold OFFSET_PEND."""
+    atom = r.design.atom_of(stored.itemsize)
+    lanes = atom // stored.itemsize
     height, width, there = stored.shape
     surfaces = -(-channels // lanes)
     out = np.full((height, width, surfaces * lanes), _fill(r, stored.dtype), stored.dtype)
     out[..., : min(channels, there)] = stored[..., :channels]
-    return out.view(np.uint8).reshape(height, width, surfaces, ATOM)
+    return out.view(np.uint8).reshape(height, width, surfaces, atom)
 
 
 def _fill(r: UnitRegisters, kind: np.dtype[Any]) -> n.Values:
@@ -150,9 +151,15 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
         )
     cells = _atoms_of(r, stored, channels)
     surfaces = cells.shape[2]
-    row = (columns + r[NOTCH]) * ATOM
-    view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), r[SURFACE_STRIDE] * ATOM, row)
-    view[...] = cells.reshape(rows, columns, surfaces, ATOM).transpose(2, 0, 1, 3)
+    atom, unit = cells.shape[3], r.design.atom
+    row = columns * atom + r[NOTCH] * unit
+    stride = r[SURFACE_STRIDE]
+    if surfaces > 1 and r[GROUPS]:
+        # every surface is a group: weights that are computed, of more than one block of inputs
+        r.need(GROUPS, surfaces - 1, why=f"{surfaces} surfaces do not make such groups")
+        stride = r[SURFACE_ADD]
+    view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), stride * unit, row, atom)
+    view[...] = cells.reshape(rows, columns, surfaces, atom).transpose(2, 0, 1, 3)
     return view.size
 
 
@@ -160,7 +167,8 @@ def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """The first byte, or the first two, of every atom without gaps between: a cube of one channel as plain rows."""
     kept = r.need(REGROUPED, *_KEPT)
     height, width, channels = stored.shape
-    if channels * stored.itemsize != ATOM or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
+    one = channels * stored.itemsize == r.design.atom
+    if not one or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
         r.refuse(REGROUPED, "positions of one atom are expected")
     first = np.ascontiguousarray(stored).view(np.uint8)[..., : _KEPT[kept]]
     view = memory.view(r[ADDRESS], first.size)
@@ -174,10 +182,13 @@ def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     if (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH], r[WRITTEN_CHANNEL] + 1) != (width, 0, channels * height):
         r.refuse(WRITTEN_CHANNEL, f"{height} x {width} positions of {channels} channels are not spread so")
     cells = _atoms_of(r, stored, r[ORIGINAL_CHANNEL] + 1)
-    surfaces = cells.shape[2]
+    surfaces, atom = cells.shape[2], r.design.atom
+    if atom != cells.shape[3]:
+        r.refuse(WRITTEN_CHANNEL, "positions are spread whose atoms are longer")
     for y in range(height):
-        at = r[ADDRESS] + y * r[SURFACE_ADD] * ATOM
-        view = atoms(memory, at, (surfaces, width, 1), r[SURFACE_STRIDE] * ATOM, (1 + r[NOTCH]) * ATOM)
+        at = r[ADDRESS] + y * r[SURFACE_ADD] * atom
+        row = (1 + r[NOTCH]) * atom
+        view = atoms(memory, at, (surfaces, width, 1), r[SURFACE_STRIDE] * atom, row, atom)
         view[...] = cells[y].transpose(1, 0, 2)[:, :, None]
     return cells.size
 
@@ -189,44 +200,47 @@ def _transposed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     16 bits: 16 atoms give one, lanes 8 and up are the second row.
     """
     height, width, channels = stored.shape
-    if stored.itemsize != _WORD or channels % _LANES:
-        r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers are transposed")
+    atom, lanes = r.design.atom, r.design.atom // _WORD
+    if stored.itemsize != _WORD or channels % lanes or atom != _UNDERSTOOD:
+        r.refuse(OUT_PRECISION, "whole atoms of eight 16-bit numbers are transposed")
     words = r[OF_16_BITS]
     rows, columns, count = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1, r[GROUPS] + 1
-    run = _LANES * rows * columns if words else ATOM
-    surfaces = stored.reshape(height * width, channels // _LANES, _LANES).transpose(1, 0, 2)
-    stream = np.ascontiguousarray(surfaces).reshape(-1, _LANES)
+    run = lanes * rows * columns if words else atom
+    surfaces = stored.reshape(height * width, channels // lanes, lanes).transpose(1, 0, 2)
+    stream = np.ascontiguousarray(surfaces).reshape(-1, lanes)
     if len(stream) != count * run or not (words or (rows, columns) == (2, 1)):
         r.refuse(GROUPS, f"{height} x {width} positions of {channels} channels do not make such blocks")
     if words:
-        cells = stream.reshape(count, rows, columns, _LANES, _LANES).transpose(0, 4, 1, 2, 3)
+        cells = stream.reshape(count, rows, columns, lanes, lanes).transpose(0, 4, 1, 2, 3)
     else:
-        lanes = stream.view(np.uint8).reshape(count, ATOM, 2, _LANES)
-        cells = lanes.transpose(0, 3, 2, 1)[:, :, :, None]
+        of_bytes = stream.view(np.uint8).reshape(count, atom, 2, lanes)
+        cells = of_bytes.transpose(0, 3, 2, 1)[:, :, :, None]
     return _put(r, memory, np.ascontiguousarray(cells).view(np.uint8))
 
 
 def _exchanged(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """Atoms change places: surfaces become rows, rows columns, columns surfaces."""
     height, width, channels = stored.shape
-    if stored.itemsize != _WORD or channels % _LANES or not r[OF_16_BITS]:
-        r.refuse(OUT_PRECISION, "whole atoms of 16-bit numbers change places")
-    groups, rows, columns = channels // _LANES, r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
+    atom, lanes = r.design.atom, r.design.atom // _WORD
+    if stored.itemsize != _WORD or channels % lanes or not r[OF_16_BITS] or atom != _UNDERSTOOD:
+        r.refuse(OUT_PRECISION, "whole atoms of eight 16-bit numbers change places")
+    groups, rows, columns = channels // lanes, r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1
     if (rows, columns) != (groups, height) or r[GROUPS] or any(r[field] + 1 != width for field in SIZE_E):
         r.refuse(
             WRITTEN_WIDTH,
             f"{height} rows of {width} positions of {channels} channels do not change places so",
         )
-    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height, width, groups, ATOM)
+    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height, width, groups, atom)
     return _put(r, memory, cells.transpose(1, 2, 0, 3)[None])
 
 
 def _put(r: UnitRegisters, memory: Memory, cells: n.Values) -> int:
     """Write atoms (group, surface, row, column, bytes)."""
     groups, surfaces, rows, columns, _ = cells.shape
-    row = (columns + r[NOTCH]) * ATOM
+    atom = r.design.atom
+    row = (columns + r[NOTCH]) * atom
     for group in range(groups):
-        at = r[ADDRESS] + group * r[SURFACE_ADD] * ATOM
-        view = atoms(memory, at, (surfaces, rows, columns), r[SURFACE_STRIDE] * ATOM, row)
+        at = r[ADDRESS] + group * r[SURFACE_ADD] * atom
+        view = atoms(memory, at, (surfaces, rows, columns), r[SURFACE_STRIDE] * atom, row, atom)
         view[...] = cells[group]
     return cells.size

@@ -14,12 +14,12 @@ from tests.support.corpus import DATA, EXAMPLES, genuine, golden_of, open_cpu
 SOME = [
     "act_elu", "act_gelu", "act_leaky", "act_prelu", "act_relu6", "acts_alone", "channels", "conv_grey", "conv_mul",
     "deconv_k5_s3", "depthwise_dilated", "espcn_like", "iresnet_like", "mathematics", "mobilenetv2_like",
-    "packed_i16.rk3588.i16", "pooling", "residual_leaky_add", "residual_silu_add", "resnet_like", "squeeze_excite", "two_images",
-    "yolov5_decode", "yuv",
+    "packed_i16.rk3588.i16", "pooling", "residual_leaky_add", "residual_silu_add", "resize", "resnet_like", "squeeze_excite",
+    "two_images", "yolov5_decode", "yuv",
 ]  # fmt: skip
 PARTLY = {
-    "arithmetic", "attention", "hybrid_float", "mobilenetv3_like", "norms", "product_tails", "products", "resize", "rounding",
-    "softmaxes", "unet_like", "vit_like",
+    "arithmetic", "attention", "hybrid_float", "mobilenetv3_like", "norms", "product_tails", "products", "rounding",
+    "softmaxes", "vit_like",
 }  # fmt: skip
 """Parts of them are float, or follow the simulator's rule."""
 OTHERS = {"removed"}

@@ -155,3 +155,20 @@ def test_quantised_numbers_become_floats() -> None:
     board.run(registers, ELEMENTWISE)
     got = plane(board.read(target, "float16", x.size).reshape(2, 1, 4, 8), 16)
     assert np.array_equal(got, ((x.astype(np.float64) + 5) * (0x4F8B * 2.0**-19)).astype(np.float16))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_the_largest_number_of_a_position(in_place: bool) -> None:
+    """Maxima are packed. The vendor's softmax of more than 8192 channels reads them, in the same place, as if they were not."""
+    values = RNG.normal(size=(1, 8, 24)).astype(np.float16)
+    board = Board()
+    source = board.place(cube(values))
+    target = source if in_place else board.room(16)
+    registers = copying(values.shape, "float16", source, target)
+    registers[DPU] |= {0x400C: 1 << 25 | 1 << 9 | 0x1E5, 0x4034: 7 << 22}
+    if in_place:
+        with pytest.raises(MachineRefused, match="a maximum of maxima"):
+            board.run(registers, ELEMENTWISE)
+        return
+    board.run(registers, ELEMENTWISE)
+    assert np.array_equal(board.read(target, "float16", 8), values.max(axis=2)[0])

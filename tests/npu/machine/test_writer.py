@@ -37,6 +37,20 @@ def test_rows_may_have_gaps() -> None:
     assert np.array_equal(stored[:, :3], values) and not stored[:, 3].any()
 
 
+def test_surfaces_may_be_groups() -> None:
+    """As an attention over 40 positions lays out 24 lanes as weights: two blocks of outputs, in each two of inputs."""
+    values = numbered(32, 4, 16)
+    fields = {0x4024: 1 << 4, 0x4038: 64, 0x4058: 1 << 16 | 15, 0x405C: 1 << 16 | 63, 0x40C0: 64 << 4}
+    stored = written(values, {DPU: fields}, values.nbytes).view("<i2").reshape(2, 2, 64, 8)
+    assert np.array_equal(stored, values.reshape(2, 64, 2, 8).transpose(0, 2, 1, 3))
+
+
+def test_other_groups_are_refused() -> None:
+    fields = {0x4058: 2 << 16 | 15}
+    with pytest.raises(MachineRefused, match="2 surfaces do not make such groups"):
+        written(numbered(2, 3, 16), {DPU: fields}, 192)
+
+
 def test_words_are_transposed_in_blocks() -> None:
     """16 positions of 24 channels become 24 rows of 16 positions."""
     values = numbered(4, 4, 24)
