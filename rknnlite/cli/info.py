@@ -47,7 +47,8 @@ class Info(Command):
         known = plugins.inspectors()
         if args.npu and "npu" not in known:
             raise missing_library("npu", "--npu is not here")
-        asked = [one for one in known.values() if not one.topic or getattr(args, one.topic, False)]
+        always = [one for one in known.values() if not one.topic]
+        asked = always + [one for one in known.values() if one.topic and getattr(args, one.topic)]
         told = [one.describe(file, args.check) for one in asked]
         described = [one for one in told if one is not None]
         if is_package(file.data):
