@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes as ct
 import mmap
+import os
 import threading
 import weakref
 from dataclasses import dataclass
@@ -73,20 +74,23 @@ class RknpuTransport(Transport):
         self._request(abi.Command.MEM_CREATE, made, f"MEM_CREATE of {size} bytes")
         if not made.handle:
             raise OutOfMemory(f"{self.device.path}: no memory for {size} bytes; close other contexts")
-        return self._mapped(made, size, use is MemoryUse.SHARED, flags)
+        fd = self.device.descriptor_of(made.handle) if use is MemoryUse.SHARED else -1
+        return self._mapped(made, size, fd, fd >= 0, flags)
 
     def _mapped(
-        self, made: ct.Structure, size: int, shared: bool, flags: int, offset: int = 0
+        self, made: ct.Structure, size: int, fd: int, own: bool, flags: int = 0, offset: int = 0
     ) -> DeviceMemory:
+        """``fd``: a descriptor of the buffer, ``own``: closed with it."""
         buffer = _Buffer(made.handle, made.obj_addr)
         try:
             where = abi.MemMap(handle=buffer.handle)
             self._request(abi.Command.MEM_MAP, where)
-            mapping = self.device.map(-(-(size + offset) // mmap.PAGESIZE) * mmap.PAGESIZE, where.offset)
-            fd = self.device.descriptor_of(buffer.handle) if shared else -1
-            memory = DeviceMemory(mapping, size, offset, fd, own=fd >= 0, flags=flags)
+            pages = -(-(size + offset) // mmap.PAGESIZE) * mmap.PAGESIZE
+            memory = DeviceMemory(self.device.map(pages, where.offset), size, offset, fd, own, flags)
         except BaseException:
             self._destroy(buffer)
+            if own:
+                os.close(fd)
             raise
         memory.address = made.dma_addr + offset
         self._buffers[memory.address] = buffer
@@ -118,7 +122,7 @@ class RknpuTransport(Transport):
             raise ParamInvalid(
                 f"file descriptor {fd} holds {made.size} bytes, {size + offset} were to be imported"
             )
-        return self._mapped(made, size, False, 0, offset)
+        return self._mapped(made, size, fd, False, offset=offset)
 
     def to_device(self, memory: DeviceMemory) -> None:
         self._sync(memory, abi.SyncFlag.TO_DEVICE)

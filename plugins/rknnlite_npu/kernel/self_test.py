@@ -21,6 +21,8 @@ from rknnlite_programs.buildcache import cache_dir, make_private
 
 from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.files.json_text import parse_json
+from rknnlite.files.reading import read_text
+from rknnlite.files.writing import write_text
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.runtime import open_model
@@ -155,7 +157,7 @@ def _place(file: ModelFile, device: str) -> Path:
 def kept_verdict(file: ModelFile, device: str) -> Optional[Verdict]:
     """What was found before; None where nothing was, or what is kept is damaged."""
     try:
-        found = parse_json(_place(file, device).read_text("utf-8"))
+        found = parse_json(read_text(_place(file, device)))
         if found.pop("format") == _FORMAT and found["device"] == device:
             return Verdict(**found)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RknnError):
@@ -167,9 +169,7 @@ def _keep(file: ModelFile, device: str, verdict: Verdict) -> None:
     try:
         place = _place(file, device)
         make_private(place.parent)
-        part = place.with_name(f".{place.name}.{os.getpid()}")
-        part.write_text(json.dumps({"format": _FORMAT, **asdict(verdict)}), "utf-8")
-        part.replace(place)
+        write_text(place, json.dumps({"format": _FORMAT, **asdict(verdict)}))
     except (OSError, ParamInvalid) as error:
         logger.warning(
             "%s: the comparison cannot be kept (%s); the next program makes it again", file.label, error
