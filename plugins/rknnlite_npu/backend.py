@@ -65,18 +65,16 @@ class KernelBackend(Backend):
     generation = "rknpu2"
 
     def probe(self) -> Probe:
-        absent = (
-            "no device of an NPU; Linux 6.18 has the driver rocket for it, the vendor's kernels have rknpu"
-        )
+        absent = "no device of an NPU with the driver rocket (Linux 6.18) or rknpu (the vendor's kernels)"
         if not any(True for folder in _DEVICES for _ in Path(folder).glob("*")):
-            return Probe(False, absent)  # without what opens devices
+            return Probe(False, absent, _PRIORITY)  # without what opens devices
         from .kernel.devices import find_device
 
         found = find_device()
         if found is None:
-            return Probe(False, absent)
+            return Probe(False, absent, _PRIORITY)
         if found.driver is None:
-            return Probe(False, found.reason)
+            return Probe(False, found.reason, _PRIORITY)
         reason = f"{found.path}, driver {found.driver}, experimental: no board has confirmed it"
         return Probe(True, reason, priority=_PRIORITY, devices=(found.path,))
 

@@ -131,15 +131,20 @@ class StageReader:
             node.doubts.append(_CUT)
         if places.table_unused is None or not places.table_unused.of(regs):
             self._read_table(stage, node.index, regs, source)
-        stage.read_registers = partial(self._integers, node, output, operand, bs_shift, stage.lut is not None)
+        table = stage.lut is not None  # parts of the node, which has the stage: no circle
+        stage.read_registers = partial(
+            self._integers, node.index, node.fused, output, operand, bs_shift, table
+        )
         stage.read_tasks = partial(self._tasks, node.index)
         return stage
 
-    def _integers(self, node: Node, output: str, operand: str, shift: int, table: bool) -> OutputRegisters:
+    def _integers(
+        self, node: int, fused: Optional[FusedOp], output: str, operand: str, shift: int, table: bool
+    ) -> OutputRegisters:
         """The integers of a node's first task."""
         from .integer_places import output_registers  # few ask for a chip's arithmetic
 
-        regs, fused = self.registers(node.index, output), node.fused
+        regs = self.registers(node, output)
         with_second = fused is not None and fused.join is Join.ADD and not fused.applies(*_SLOPED)
         beside = self._family.small_constants and with_second
         bn_regs = {**regs, **self._small(operand, regs, "Bn")} if beside else regs
