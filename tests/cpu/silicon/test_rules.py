@@ -65,6 +65,7 @@ def test_the_roundings_do_differ() -> None:
 
 
 def test_a_trained_network() -> None:
+    pytest.importorskip("PIL", reason="needs the package Pillow (extra pictures)")
     image = read_picture(EXAMPLES / "resnet18" / "digit_224.png", 224, 224, 3)[None]
     path = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"
     with open_cpu(path) as simulator, open_cpu(path, extra={"fidelity": "silicon"}) as chip:
