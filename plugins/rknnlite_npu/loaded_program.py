@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,7 @@ from .program import NpuProgram
 from .stamps import Stamps, divided
 from .submission import plan_program
 from .task import as_records
-from .transport import DeviceMemory, GivesUp, MemoryUse, SubmittedJob, Transport
+from .transport import DeviceMemory, GivesUp, MemoryUse, Shared, SubmittedJob, Transport
 
 __all__ = ["LoadedProgram", "SharedWeights"]
 
@@ -33,27 +32,16 @@ _LEAST = 64  # bytes of a buffer
 _OUTPUT = "OutputOperator"  # puts an output into another order, which is done on the CPU here
 
 
-class SharedWeights:
-    """The weight buffer of a program and its duplicates: freed by the last that lets it go."""
+class SharedWeights(Shared):
+    """The weight buffer of a program."""
 
     def __init__(self, transport: Transport, program: NpuProgram) -> None:
+        super().__init__()
         self.transport = transport
         self.memory = transport.allocate(max(_LEAST, program.weight_size))
-        self._users, self._lock = 1, threading.Lock()
 
-    def share(self) -> SharedWeights:
-        """For one more user."""
-        with self._lock:
-            self._users += 1
-        return self
-
-    def release(self) -> None:
-        """One user less."""
-        with self._lock:
-            self._users -= 1
-            last = not self._users
-        if last:
-            self.memory.close()
+    def _free(self) -> None:
+        self.memory.close()
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,15 @@ import enum
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rknnlite_backend.host_memory import HostMemory
 
 from .task import Task
 
-__all__ = ["DeviceMemory", "GivesUp", "MemoryUse", "SharedTransport", "SubmittedJob", "Transport"]
+__all__ = ["DeviceMemory", "GivesUp", "MemoryUse", "Shared", "SharedTransport", "SubmittedJob", "Transport"]
+
+AnyShared = TypeVar("AnyShared", bound="Shared")
 
 
 class MemoryUse(enum.Enum):
@@ -121,14 +124,17 @@ class Transport(abc.ABC):
         """Free all; may be called again."""
 
 
-class SharedTransport:
-    """The transport of a context and its duplicates, closed by the last that lets it go."""
+class Shared(abc.ABC):
+    """What a context and its duplicates have in common: freed by the last that lets it go."""
 
-    def __init__(self, transport: Transport) -> None:
-        self.transport = transport
+    def __init__(self) -> None:
         self._users, self._lock = 1, threading.Lock()
 
-    def share(self) -> SharedTransport:
+    @abc.abstractmethod
+    def _free(self) -> None:
+        """Give it back."""
+
+    def share(self: AnyShared) -> AnyShared:
         """For one more user."""
         with self._lock:
             self._users += 1
@@ -140,4 +146,15 @@ class SharedTransport:
             self._users -= 1
             last = not self._users
         if last:
-            self.transport.close()
+            self._free()
+
+
+class SharedTransport(Shared):
+    """The transport of a context."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__()
+        self.transport = transport
+
+    def _free(self) -> None:
+        self.transport.close()

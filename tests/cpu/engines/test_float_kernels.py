@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from rknnlite_cpu.engines.native import description
-from rknnlite_cpu.engines.native.library import Library, library
+from rknnlite_cpu.engines.native.library import Library
 from rknnlite_cpu.engines.native.lowering import NativeLowering
 from rknnlite_cpu.engines.partition import segment_of
 from rknnlite_cpu.engines.proof import random_value
@@ -24,24 +23,9 @@ from rknnlite.tensor import DType
 from tests.cpu.engines import native, native_floats
 from tests.cpu.engines.test_native import CHANNELS, SIDE, SMALL
 from tests.support.corpus import genuine, golden_of, open_cpu
-from tests.support.needs import needs
 
 STEP = 1.1 / 1024
 """One of float16, beside the largest value."""
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    needs("gcc")
-    library.cache_clear()
-    before = os.environ.get("RKNNLITE_CACHE")
-    os.environ["RKNNLITE_CACHE"] = str(tmp_path_factory.mktemp("built"))
-    try:
-        return library()
-    finally:
-        del os.environ["RKNNLITE_CACHE"]
-        if before is not None:
-            os.environ["RKNNLITE_CACHE"] = before
 
 
 @st.composite
