@@ -15,7 +15,7 @@ from .output_functions import check_function, write_function
 from .packing import dense_weights, depthwise_order, depthwise_weights, eight_bits, padded_to
 from .writer import Writer, demand, demand_bytes, demand_finite, in_bytes
 
-__all__ = ["check_convolution", "spread", "write_convolution"]
+__all__ = ["check_convolution", "convolution_op", "write_convolution"]
 
 _LARGEST_SUM = 1 << 31
 
@@ -46,33 +46,38 @@ def check_convolution(view: NodeView) -> None:
         demand(fused.join is None, "no operand")
 
 
-def write_convolution(writer: Writer, view: NodeView) -> None:
-    """One op for all of it."""
-    check_convolution(view)
-    fused, conv, stage = view.node.fused, view.node.conv, view.node.stage
-    assert fused is not None and conv is not None and stage is not None
-    x, y = writer.plane(view.tensor(0)), writer.plane(view.outputs[0])
-    joined = view.has(1)
-    strides, pads = conv.strides, conv.pads
+def convolution_op(writer: Writer, view: NodeView, conv: ConvParams, kind: str) -> Op:
+    """An op with the operands and the geometry of a convolution; its weights are still missing."""
+    x, strides, pads = writer.plane(view.tensor(0)), conv.strides, conv.pads
+    y = writer.plane(view.outputs[0])
     if conv.transposed:
-        x, strides, pads = spread(writer, x, conv)
+        x, strides, pads = _spread(writer, x, conv)
     op = Op(
-        "DEPTHWISE" if conv.depthwise else "CONVOLVE",
+        kind,
         y=y,
         x=x,
-        other=writer.plane(view.tensor(1)) if joined else None,
+        other=writer.plane(view.tensor(1)) if view.has(1) else None,
         kernel=conv.weight_shape[2:],
         strides=strides,
         dilations=conv.dilations,
         pads=pads,
     )
     demand(max(padding_of(op)) <= 4096 and min(padding_of(op)) >= -4096, "its padding")
+    return op
+
+
+def write_convolution(writer: Writer, view: NodeView) -> None:
+    """One op for all of it."""
+    check_convolution(view)
+    fused, conv, stage = view.node.fused, view.node.conv, view.node.stage
+    assert fused is not None and conv is not None and stage is not None
+    op = convolution_op(writer, view, conv, "DEPTHWISE" if conv.depthwise else "CONVOLVE")
     weight, zeros = _weights(conv)
     if fused.after is Activation.TABLE:
         write_function(writer, view, op)
     else:
-        _output_stage(op, IntegerStage.of(view, fused, conv, stage), joined)
-    op.arrays |= {"bias": _bias(view, conv, weight, zeros, x)}
+        _output_stage(op, IntegerStage.of(view, fused, conv, stage), op.other is not None)
+    op.arrays |= {"bias": _bias(view, conv, weight, zeros, op.x)}
     if zeros.any():
         op.flags |= Flag.ZEROS
     op.arrays["zeros"] = zeros.astype(np.int32)
@@ -83,7 +88,7 @@ def write_convolution(writer: Writer, view: NodeView) -> None:
     writer.ops.append(op)
 
 
-def spread(writer: Writer, x: Plane, conv: ConvParams) -> tuple[Plane, tuple[int, int], tuple[int, int]]:
+def _spread(writer: Writer, x: Plane, conv: ConvParams) -> tuple[Plane, tuple[int, int], tuple[int, int]]:
     """Zeros between the pixels of x, and the stride and pads with which the stored kernel goes over them."""
     if conv.strides != (1, 1):
         height, width = ((side - 1) * step + 1 for side, step in zip((x.height, x.width), conv.strides))

@@ -16,7 +16,7 @@ from rknnlite_graph.operators import TABLE_FUNCTIONS, Shape, convolution_types, 
 from ...ops import builder_of
 from ...ops.requantise import real_function
 from ...values import Array
-from .convolutions import spread
+from .convolutions import convolution_op
 from .float_places import PLACES, write_linear
 from .float_tokens import TOKENS
 from .joins_and_moves import MOVES
@@ -100,29 +100,14 @@ def _convolution(writer: Writer, view: NodeView) -> None:
     check_float_node(view)
     fused, conv, stage = view.node.fused, view.node.conv, view.node.stage
     assert fused is not None and conv is not None and stage is not None
-    x, y = writer.plane(view.tensor(0)), writer.plane(view.outputs[0])
-    joined = view.has(1)
-    strides, pads = conv.strides, conv.pads
-    if conv.transposed:
-        x, strides, pads = spread(writer, x, conv)
-    op = Op(
-        "FLOAT_DEPTHWISE" if conv.depthwise else "FLOAT_CONVOLVE",
-        y=y,
-        x=x,
-        other=writer.plane(view.tensor(1)) if joined else None,
-        kernel=conv.weight_shape[2:],
-        strides=strides,
-        dilations=conv.dilations,
-        pads=pads,
-    )
-    demand(max(padding_of(op)) <= 4096 and min(padding_of(op)) >= -4096, "its padding")
+    op = convolution_op(writer, view, conv, "FLOAT_DEPTHWISE" if conv.depthwise else "FLOAT_CONVOLVE")
     early, late = fused.before in _SLOPED, fused.after in _SLOPED
     flags = {
         Flag.STORED: not (fused.join is None and fused.after in (None, *_LIMITED)),
         Flag.LIMITED: fused.before in _LIMITED,
         Flag.SLOPED: early,
-        Flag.JOIN_ADD: joined and fused.join is not Join.MUL,
-        Flag.JOIN_MULTIPLY: joined and fused.join is Join.MUL,
+        Flag.JOIN_ADD: op.other is not None and fused.join is not Join.MUL,
+        Flag.JOIN_MULTIPLY: op.other is not None and fused.join is Join.MUL,
         Flag.RECTIFY: fused.after in _LIMITED,
         Flag.LATE_SLOPED: late,
         Flag.FUNCTION: fused.after is Activation.TABLE,
