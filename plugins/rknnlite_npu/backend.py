@@ -81,23 +81,20 @@ class KernelBackend(Backend):
     def refuses(self, model: ModelFile) -> str | None:
         return _refusal(model)
 
-    def _device(self, soc: str) -> str:
+    def open(self, model: ModelFile, options: OpenOptions) -> Context:
+        """Raises ModelInvalid, ModelUnsupported, DeviceUnavailable, OutOfMemory, ParamInvalid, TargetPlatformUnmatch."""
         from .kernel.devices import find_device
-        from .kernel.self_test import device_key
+        from .kernel.self_test import device_key, verdict_of
 
+        check_options(self.name, options.extra)
         found = find_device()
         if found is None or found.driver is None:
             raise DeviceUnavailable(self.probe().reason)
-        return device_key(str(found.driver), soc)
-
-    def open(self, model: ModelFile, options: OpenOptions) -> Context:
-        """Raises ModelInvalid, ModelUnsupported, DeviceUnavailable, OutOfMemory, ParamInvalid, TargetPlatformUnmatch."""
-        from .kernel.self_test import verdict_of
-
-        context = self._open(model, options)
+        path = found.path
+        context = self._open(path, model, options)
         try:
-            device = self._device(context.soc.name)
-            verdict = verdict_of(model, device, lambda: self._open(model, OpenOptions()))
+            device = device_key(str(found.driver), context.soc.name)
+            verdict = verdict_of(model, device, lambda: self._open(path, model, OpenOptions()))
             if not verdict.agrees:
                 logger.warning("%s: %s (backend npu)", model.label, verdict)
         except ModelUnsupported as error:  # the CPU does not compute it
@@ -109,17 +106,14 @@ class KernelBackend(Backend):
             raise
         return context
 
-    def _open(self, model: ModelFile, options: OpenOptions) -> Context:
+    def _open(self, path: str, model: ModelFile, options: OpenOptions) -> Context:
+        """On the device at ``path``."""
         from .context import NpuContext
-        from .kernel.devices import find_device, open_transport
+        from .kernel.devices import open_transport
         from .opened_model import OpenedModel
         from .transport import SharedTransport
 
-        check_options(self.name, options.extra)
-        found = find_device()
-        if found is None or found.driver is None:
-            raise DeviceUnavailable(self.probe().reason)
-        transport = open_transport(found.path)
+        transport = open_transport(path)
         try:
             opened = OpenedModel.of(self.name, model, options, transport.ends_pooling)
             opened.variant(model.model.default_shape)
