@@ -3,7 +3,8 @@
     python benchmarks/walks.py                     # what gcc and onnxruntime are installed for; --check: fail above a limit
     python benchmarks/walks.py --beside ../before  # another checkout as well
 
-All figures are counts and the same at every run. A lock counts each time it is taken, wherever it was made; a call is one of a
+All figures are counts and the same at every run: a process has a cache and a configuration of its own, both empty, and sets
+in the same order. A lock counts each time it is taken, wherever it was made; a call is one of a
 Python function whose code lies in ``rknnlite`` or ``plugins`` (the next item of a generator is one, too), the search through what
 is installed left out, which is as long as the environment. A module is one of ours.
 """
@@ -161,12 +162,18 @@ WALKS = {walk.__name__: walk for walk in (of_engine, of_librknnrt, of_open_llm, 
 
 def measured(walk: str, tree: Path, model: Path, **settings: str) -> dict[str, int]:
     """The figures of one walk on the code of a checkout, whose environment has ``settings``."""
-    places = {"PYTHONPATH": f"{tree}{os.pathsep}{tree / 'plugins'}", "RKNN_LOG_LEVEL": "0"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RKNN")}
-    done = subprocess.run(
-        [sys.executable, __file__, "--walk", walk, "--tree", str(tree), "--model", str(model)],
-        capture_output=True, text=True, cwd=tree, env={**kept, **places, **settings},
-    )  # fmt: skip
+    steady = {
+        "PYTHONPATH": f"{tree}{os.pathsep}{tree / 'plugins'}",
+        "PYTHONHASHSEED": "0",
+        "RKNN_LOG_LEVEL": "0",
+    }
+    with tempfile.TemporaryDirectory() as home:
+        steady.update(XDG_CACHE_HOME=home, XDG_CONFIG_HOME=home)
+        done = subprocess.run(
+            [sys.executable, __file__, "--walk", walk, "--tree", str(tree), "--model", str(model)],
+            capture_output=True, text=True, cwd=tree, env={**kept, **steady, **settings},
+        )  # fmt: skip
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
     figures: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
@@ -179,8 +186,8 @@ def figures_of(tree: Path, folder: Path) -> dict[str, int]:
         compileall.compile_dir(tree / part, quiet=1)
     found = {}
     if importlib.util.find_spec("onnxruntime") is not None:
-        store = {"XDG_CACHE_HOME": str(folder / "cache"), "RKNNLITE_ENGINE": "onnxruntime"}
-        found.update(measured("of_engine", tree, RESNET, RKNNLITE_BACKEND="cpu", **store))
+        engine = {"RKNNLITE_BACKEND": "cpu", "RKNNLITE_ENGINE": "onnxruntime"}
+        found.update(measured("of_engine", tree, RESNET, **engine))
     if shutil.which("gcc"):
         sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
         from tests.doubles.double import build, model

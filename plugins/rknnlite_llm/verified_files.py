@@ -43,7 +43,7 @@ def remember(file: ModelFile, wanted: FileSum) -> None:
         return
     lines = [line for line in _lines(kept) if line != entry][1 - _MOST :]
     try:
-        write_file(kept, "".join(f"{line}\n" for line in (*lines, entry)).encode(), mode=0o600)
+        write_file(kept, "\n".join((*lines, entry, "")).encode(), mode=0o600)
     except OSError:  # a cache that cannot be written: the file is read again next time
         return
 

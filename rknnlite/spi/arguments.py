@@ -28,7 +28,7 @@ _PER_FRAME = frozenset({"infer", "infer_async", "frame", "end_step", "submit"})
 """Methods that a frame goes through and that look at their arguments themselves: a further call would cost each frame."""
 _CALLED = {"open_model": "rknnlite.open"}
 """What functions are called where they are public, if it is another name."""
-_ANY = ("Any", "object", Any, object)
+_ANY = {"Any", "object", Any, object}
 
 
 class WrongType(ParamInvalid, TypeError):
@@ -102,7 +102,7 @@ def _make_typed(cls: type, name: str, member: Any) -> None:
     if not inspect.isfunction(function):
         return
     kinds = {kind for argument, kind in function.__annotations__.items() if argument != "return"}
-    if all(kind in _ANY for kind in kinds):
+    if kinds <= _ANY:
         return
     made = typed(function)
     setattr(cls, name, type(member)(made) if isinstance(member, (staticmethod, classmethod)) else made)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+from benchmarks import walks
 from tests.support.corpus import ROOT
 
 SCRIPT = ROOT / "benchmarks" / "walks.py"
@@ -18,3 +19,9 @@ def test_walks_stay_below_the_limits() -> None:
         name.strip(): int(figure) for name, figure in re.findall(r"^(\w.*?) +\d+ +(\d+)$", run.stdout, re.M)
     }
     assert figures["calls of open_llm"] > 1000 and figures["modules behind a first open, CPU reference"] > 50
+
+
+def test_counts_are_the_same_at_every_run() -> None:
+    """Whatever this user's cache holds, and wherever strings land in sets."""
+    found = [walks.measured("of_open_llm", walks.ROOT, walks.LLM, RKNNLITE_ENGINE="numpy") for _ in range(2)]
+    assert found[0] == found[1]
