@@ -21,32 +21,11 @@ from rknnlite_graph.lowering import Form, NotLowered
 from rknnlite.errors import ModelInvalid
 from rknnlite.tensor import DType
 from tests.cpu.engines import native, native_floats
-from tests.cpu.engines.test_native import CHANNELS, SIDE, SMALL
+from tests.cpu.engines.strategies import CHANNELS, SIDE, SMALL, convolutions
 from tests.support.corpus import genuine, golden_of, open_cpu
 
 STEP = 1.1 / 1024
 """One of float16, beside the largest value."""
-
-
-@st.composite
-def convolutions(draw: st.DrawFn) -> dict[str, Any]:
-    """Arguments of ``native_floats.convolution``."""
-    depthwise, channels = draw(st.booleans()), draw(CHANNELS)
-    pads = tuple(draw(st.integers(-1, 3)) for _ in range(4))
-    shape = (draw(st.integers(1, 2)), channels if depthwise else draw(CHANNELS), draw(SIDE), draw(SIDE))
-    kernel, dilations = (draw(SMALL), draw(SMALL)), (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
-    for i in range(2):
-        assume(shape[2 + i] + pads[i] + pads[2 + i] > dilations[i] * (kernel[i] - 1))
-        assume(shape[2 + i] + min(pads[i], 0) + min(pads[2 + i], 0) > 0)
-    return {
-        "shape": shape,
-        "channels": channels,
-        "kernel": kernel,
-        "strides": (draw(st.integers(1, 3)), draw(st.integers(1, 3))),
-        "dilations": dilations,
-        "pads": pads,
-        "depthwise": depthwise,
-    }
 
 
 @given(convolutions(), st.integers(0, 1 << 20), st.sampled_from([1, 2, 5]))

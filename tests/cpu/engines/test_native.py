@@ -28,39 +28,18 @@ from rknnlite_graph.lowering import Form, NotLowered
 from rknnlite.errors import BackendUnavailable, ModelInvalid
 from rknnlite.tensor import DType
 from tests.cpu.engines import native
+from tests.cpu.engines.strategies import CHANNELS, SIDE, SMALL, convolutions
 from tests.support.corpus import ROOT, genuine, golden_of, open_cpu
 from tests.support.needs import needs
 
 # -- the same bytes --------------------------------------------------------------------------------------------
 
-CHANNELS = st.sampled_from([1, 2, 3, 4, 5, 15, 16, 17, 24, 32, 33, 48, 64, 70, 130])
-SIDE, SMALL = st.integers(1, 19), st.integers(1, 4)
 
-
-@st.composite
-def convolutions(draw: st.DrawFn) -> dict[str, Any]:
-    """Arguments of ``native.convolution``."""
-    depthwise, channels = draw(st.booleans()), draw(CHANNELS)
-    pads = tuple(draw(st.integers(-1, 3)) for _ in range(4))
-    shape = (draw(st.integers(1, 2)), channels if depthwise else draw(CHANNELS), draw(SIDE), draw(SIDE))
-    kernel, dilations = (draw(SMALL), draw(SMALL)), (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
-    for i in range(2):
-        assume(shape[2 + i] + pads[i] + pads[2 + i] > dilations[i] * (kernel[i] - 1))
-        assume(shape[2 + i] + min(pads[i], 0) + min(pads[2 + i], 0) > 0)
-    return {
-        "shape": shape,
-        "channels": channels,
-        "kernel": kernel,
-        "strides": (draw(st.integers(1, 3)), draw(st.integers(1, 3))),
-        "dilations": dilations,
-        "pads": pads,
-        "depthwise": depthwise,
-        "dtype": draw(st.sampled_from([DType.INT8, DType.UINT8])),
-        "extreme": draw(st.booleans()),
-    }
-
-
-@given(convolutions(), st.integers(0, 1 << 20), st.sampled_from([1, 2, 5]))
+@given(
+    convolutions(dtype=st.sampled_from([DType.INT8, DType.UINT8]), extreme=st.booleans()),
+    st.integers(0, 1 << 20),
+    st.sampled_from([1, 2, 5]),
+)
 def test_any_convolution(built: Library, arguments: dict[str, Any], seed: int, threads: int) -> None:
     graph = native.convolution(np.random.default_rng(seed), **arguments)
     assert native.differing(built, graph, seed, threads) == 0
@@ -396,6 +375,7 @@ SANITIZED = """
 import numpy as np
 from rknnlite_cpu.engines.native.library import Library
 from tests.cpu.engines import native
+from tests.cpu.engines.strategies import CHANNELS, SIDE, SMALL, convolutions
 
 built = Library("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 random = np.random.default_rng(0)
