@@ -68,6 +68,13 @@ library = ctypes.CDLL('librknnrt.so')
 print('librknnrt.so answers', library.rknn_destroy(ctypes.c_uint64(0)))"
 }
 
+# The native engine of the wheel computes, where there is one for this processor, without a compiler or a cache.
+native_engine() {
+    local name=$1 networks=(examples/resnet18/resnet18_for_RK3588.rknn)
+    networks+=(tests/data/{conv_relu.rk3588.{i8,fp16},act_silu.rk3588.i8,softmaxes.rk3588.i8}.rknn)
+    (cd "$folder/$name.work" && "../$name/bin/python" "$here/wheel_engine.py" "${networks[@]}")
+}
+
 # try NAME PYTHON PACKAGE...: install the wheel together with these and run the suite.
 try() {
     local name=$1 python=$2 work=$folder/$1.work start=$SECONDS
@@ -93,6 +100,7 @@ try() {
         tail -n 1 pytest.txt
     )
     c_library "$name"
+    native_engine "$name"
     say "$name: $("$py" --version), $("$py" -m pip freeze | grep -iE '^(numpy|pluggy|psutil|ruamel.yaml)=' | tr '\n' ' ')\
 $((SECONDS - start)) s"
 }

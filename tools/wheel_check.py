@@ -23,7 +23,7 @@ COMPILED = re.compile(
 ALL_COMPILED = 13
 FLOOR = (2, 17)
 TOPS = {"rknnlite", "rknn3lite"}
-SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js", ".proto", ".desc"}
+SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js", ".proto", ".desc", ".txt"}
 
 
 def check_wheel(path: Path) -> None:
@@ -42,6 +42,7 @@ def check_wheel(path: Path) -> None:
         "rknnlite_pages/templates/report.js",
         "rknnlite_authoring/templates/common/pyproject.toml.in",
         "rknnlite_authoring/templates/c/module/build.py.in",
+        "rknnlite_llm/quality/samples/english.txt",
         "rknnlite_riscv/stub.c",
         "rknnlite_cplugin/runtime_symbols.c",
         "rknnlite_librknnrt/recipe.py",
