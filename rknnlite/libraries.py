@@ -151,9 +151,8 @@ class _FormerModule(ModuleType):
     """Has the names of another module; modules below it are found by ``former_path`` again."""
 
     def __init__(self, name: str, found: ModuleType) -> None:
-        vars(self)["_found"] = found
-        super().__init__(name, found.__doc__)
-        vars(self)["__path__"] = []
+        super().__init__(name, found.__doc__)  # in Python 3.9 a module has no names before
+        vars(self).update(_found=found, __path__=[])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["_found"], name)
