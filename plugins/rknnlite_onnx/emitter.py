@@ -19,6 +19,8 @@ OPSET = 17
 """The newest that onnxruntime 1.16, OpenVINO 2023 and OpenCV 4.6 read."""
 IR_VERSION = 8
 _GUARD = float(2**40)
+_GRAPH, _INITIALIZER, _RAW_DATA = b"\x3a", b"\x2a", b"\x4a"
+"""Keys of fields: of ModelProto, GraphProto and TensorProto."""
 
 
 class Emitter:
@@ -33,7 +35,7 @@ class Emitter:
     def __init__(self, plain: bool = False, products_only: bool = False) -> None:
         self.prefix, self.plain = "", plain
         self._nodes: list[Any] = []
-        self._constants: dict[str, Any] = {}
+        self._constants: dict[str, Array] = {}
         self._known: dict[tuple[Any, ...], str] = {}
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -124,7 +126,7 @@ class Emitter:
         if key is not None and key in self._known:
             return self._known[key]
         name = self.fresh(hint or f"{self.prefix or 'constant'}/c")
-        self._constants[name] = numpy_helper.from_array(array, name)
+        self._constants[name] = array
         if array.dtype == np.float32 and (np.frexp(np.abs(array))[0] == 0.5).all():
             self._halves.add(name)
         if key is not None:
@@ -155,6 +157,26 @@ class Emitter:
         self, inputs: Sequence[Any], outputs: Sequence[Any], name: str, infos: Sequence[Any] = ()
     ) -> ModelProto:
         """All of it, with the constants that are used; they are gone from here, since large ones would lie here twice."""
+        made, constants = self._without_constants(inputs, outputs, name, infos)
+        while constants:
+            key, array = constants.popitem()
+            made.graph.initializer.append(numpy_helper.from_array(array, key))
+        return made
+
+    def content(self, inputs: Sequence[Any], outputs: Sequence[Any], name: str) -> bytes:
+        """The same as bytes, for which nothing large is copied more than once: protobuf joins parts of a message."""
+        made, constants = self._without_constants(inputs, outputs, name, ())
+        parts: list[Any] = [made.SerializeToString()]
+        for key, array in constants.items():
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            head = TensorProto(dims=array.shape, data_type=kind, name=key).SerializeToString()
+            parts += _nested((_GRAPH, _INITIALIZER, head, _RAW_DATA), np.atleast_1d(array).view(np.uint8))
+        return b"".join(parts)
+
+    def _without_constants(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], name: str, infos: Sequence[Any]
+    ) -> tuple[ModelProto, dict[str, Array]]:
+        """All nodes, and the constants that they use."""
         for node in self._nodes:
             node.input[:] = [self._renamed.get(each, each) for each in node.input]
             node.output[:] = [self._renamed.get(each, each) for each in node.output]
@@ -165,11 +187,27 @@ class Emitter:
         opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in sorted(self.domains))]
         made = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rknnlite")
         constants, self._constants = self._constants, {}
-        for key in list(constants):
-            tensor = constants.pop(key)
-            if key in used:
-                made.graph.initializer.append(tensor)
-        return made
+        return made, {key: array for key, array in constants.items() if key in used}
+
+
+def _nested(keys: Sequence[bytes], data: Array) -> list[Any]:
+    """Bytes inside of fields inside of each other: each of ``keys`` is the key of one, or what stands before the next."""
+    parts: list[Any] = [data]
+    size = data.nbytes
+    for key in reversed(keys):
+        written = key + _varint(size) if len(key) == 1 else key
+        parts.insert(0, written)
+        size += len(written)
+    return parts
+
+
+def _varint(value: int) -> bytes:
+    """As protobuf writes numbers."""
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*found, value])
 
 
 def value_info(name: str, dtype: Any, shape: Sequence[Any]) -> Any:

@@ -34,5 +34,4 @@ def write_segment(graph: Graph, segment: Segment, form: Form) -> bytes:
         taken.add(found)
         emitter.rename(found, segment.tensor_name(index))
         exits.append(value_info(segment.tensor_name(index), values.typed(index), graph.tensors[index].shape))
-    model: bytes = emitter.model(entries, exits, "segment").SerializeToString()
-    return model
+    return emitter.content(entries, exits, "segment")

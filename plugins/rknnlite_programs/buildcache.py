@@ -148,9 +148,11 @@ def keep(file: Path, content: bytes) -> None:
         _hold(file.parent)
         if file.parent.is_dir():  # else somebody pruned it just before it was held
             break
-    from rknnlite.files.writing import write_file  # most things are there already
+    from rknnlite.files.writing import writing  # most things are there already
 
-    write_file(file, content + _checksum(content), mode=0o700)
+    with writing(file, mode=0o700) as stored:
+        stored.write(content)
+        stored.write(_checksum(content))
     _prune(file.parent.parent)
 
 

@@ -18,6 +18,7 @@ from rknnlite_graph.operators import operator_of
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
 
+from ..kernels.buffers import give_back_heap, trim
 from ..kernels.threads import share
 from ..values import Array
 from .engine import Engine, Kernels, Program, Stopped
@@ -192,6 +193,9 @@ class Prover:
         needed = {i for node in part[last + 1 :] for i in node.inputs} | set(wanted)
         for index in [i for i in values if i not in needed]:
             del values[index]
+        del program, results, lowered
+        trim()
+        give_back_heap()  # else the parts of sessions lie between those of the next
         return bad
 
     def _unable(self, chunk: Sequence[Node], error: Exception) -> set[int]:

@@ -19,6 +19,7 @@ from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.native.processors import instructions
 
+from ..kernels.buffers import give_back_heap
 from ..values import Array
 from .engine import Engine, Program
 from .int8_exactness import exact_in_bytes
@@ -141,8 +142,13 @@ class OnnxRuntime(Engine):
         with tempfile.TemporaryDirectory() as folder:
             options = self._options(1)
             options.optimized_model_filepath = f"{folder}/model.onnx"
+            options.add_session_config_entry("session.disable_prepacking", "1")  # nobody runs it
             _opened(model, options)
-            return Path(folder, "model.onnx").read_bytes() + _DONE
+            with Path(folder, "model.onnx").open("ab+") as file:
+                file.write(_DONE)
+                give_back_heap()
+                file.seek(0)
+                return file.read()
 
     def compile(self, model: bytes, outputs: Sequence[str], threads: int) -> Program:
         options = self._options(threads)
