@@ -28,6 +28,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESNET = ROOT / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"
+TINY = ROOT / "tests" / "data" / "conv_relu.rk3588.i8.rknn"
 LLM = ROOT / "examples" / "llm_chat" / "models" / "tiny.rknn"
 SIDE = 224  # of the square uint8 image, pixels
 MODEL = (
@@ -40,6 +41,7 @@ LIMITS = {
     "calls of a frame, engine": 65,
     "calls of a frame, librknnrt, NHWC": 12,
     "calls of a frame, librknnrt, NCHW": 19,
+    "calls of a frame, server of librknnrt.so": 82,
     "calls of open_llm": 3300,
     "modules behind a first open, librknnrt": 55,
     "modules behind a first open, CPU reference": 103,
@@ -133,6 +135,40 @@ def of_librknnrt(tree: Path, model: str) -> dict[str, int]:
     }
 
 
+def of_c_library(tree: Path, model: str) -> dict[str, int]:
+    """A frame of a C program, where it is computed: inputs, run and outputs are one request."""
+    import socket
+    import struct
+
+    from rknnlite_librknnrt.context_thread import ContextThread
+    from rknnlite_librknnrt.open_contexts import OpenContexts
+    from rknnlite_librknnrt.protocol import Call, RunFlag, Wire
+
+    program, end = socket.socketpair()
+    client, contexts, server = Wire(program), OpenContexts(), Wire(end)
+    thread = ContextThread(contexts, 1, server)
+
+    def ask(call: int, payload: bytes = b"", args: tuple[int, ...] = (), fds: tuple[int, ...] = ()) -> None:
+        client.ask(call, payload, args, fds)
+        thread._one(server.receive())
+        code, _, told = client.told()
+        assert not code, told
+
+    ask(Call.INIT, model.encode(), (0, 0, 0))
+    size = contexts.find(1).inputs[0].size
+    memory = os.memfd_create("inputs")
+    os.ftruncate(memory, size)
+    ask(Call.INPUTS, struct.pack("=5I", 0, size, 0, 3, 1), (1, size), (memory,))  # uint8, NHWC
+    ask(Call.RUN, args=(RunFlag.WITH_INPUTS, 0, 0))
+    ask(Call.OUTPUTS, struct.pack("=2I", 0, 1))
+    both = int(RunFlag.WITH_INPUTS | RunFlag.WITH_OUTPUTS)
+    ask(Call.RUN, args=(both, 0, 0))
+    client.ask(Call.RUN, args=(both, 0, 0))
+    return {
+        "calls of a frame, server of librknnrt.so": calls(lambda: thread._one(server.receive()), tree),
+    }
+
+
 def of_open_llm(tree: Path, model: str) -> dict[str, int]:
     """A language model, its tokenizer and its template, from the first import on."""
 
@@ -154,7 +190,7 @@ def of_modules(tree: Path, model: str) -> dict[str, int]:
     return {f"modules behind a first open, {name}": len(ours)}
 
 
-WALKS = {walk.__name__: walk for walk in (of_engine, of_librknnrt, of_open_llm, of_modules)}
+WALKS = {walk.__name__: walk for walk in (of_engine, of_librknnrt, of_c_library, of_open_llm, of_modules)}
 
 
 # -- the measuring process -----------------------------------------------------------------------------------
@@ -198,6 +234,7 @@ def figures_of(tree: Path, folder: Path) -> dict[str, int]:
         for walk in ("of_librknnrt", "of_modules"):
             found.update(measured(walk, tree, path, **library))
     found.update(measured("of_modules", tree, RESNET, RKNNLITE_BACKEND="cpu", RKNNLITE_ENGINE="numpy"))
+    found.update(measured("of_c_library", tree, TINY, RKNNLITE_ENGINE="numpy"))
     found.update(measured("of_open_llm", tree, LLM, RKNNLITE_ENGINE="numpy"))
     return {name: found[name] for name in LIMITS if name in found}
 

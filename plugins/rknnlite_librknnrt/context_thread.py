@@ -10,7 +10,7 @@ from rknnlite.log import logger
 
 from .calls import Handler, Reply
 from .open_contexts import OpenContexts
-from .protocol import Call, Gone, Request, Wire
+from .protocol import NO_DESCRIPTORS, Call, Gone, Request, Wire
 
 __all__ = ["ContextThread"]
 
@@ -66,7 +66,8 @@ class ContextThread:
             _unthought(error)
             self._wire.answer(RknnError.code, _line(f"{type(error).__name__}: {error}"))
         finally:
-            request.fds.close()
+            if request.fds is not NO_DESCRIPTORS:
+                request.fds.close()
 
     def _first(self, request: Request) -> Optional[Reply]:
         """What kind of context it is, and with what it is opened."""

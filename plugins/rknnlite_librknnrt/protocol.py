@@ -5,11 +5,12 @@ from __future__ import annotations
 import array
 import enum
 import os
+import select
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.native.processors import processors
@@ -17,6 +18,7 @@ from rknnlite.native.processors import processors
 __all__ = [
     "MOST_ARGS",
     "MOST_FDS",
+    "NO_DESCRIPTORS",
     "PROTOCOL_VERSION",
     "Call",
     "Callback",
@@ -41,8 +43,9 @@ _MOST_PAUSE = 1023
 """Requests without such a try, where it was in vain again and again."""
 _SEVERAL = processors() > 1
 """Whether the other end may run meanwhile."""
-_CLOSED_ON_EXEC, _AT_ONCE = int(socket.MSG_CMSG_CLOEXEC), int(socket.MSG_DONTWAIT)
-"""Plain numbers: ``|`` with a flag of ``enum`` takes a microsecond."""
+_CLOSED_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)
+"""A plain number: one of ``enum`` takes longer."""
+_ZEROS = (0,) * MOST_ARGS
 _ROOM = socket.CMSG_SPACE(MOST_FDS * array.array("i").itemsize)
 
 
@@ -190,6 +193,9 @@ class Descriptors:
             os.close(fd)
 
 
+NO_DESCRIPTORS = Descriptors()
+"""Of most messages; nobody adds to any."""
+
 _Message = tuple[tuple[Any, ...], Descriptors]
 """The numbers of a head, and what came with it."""
 
@@ -206,32 +212,25 @@ class Request(NamedTuple):
 class _Watch:
     """As ``struct watch`` of the library: waits for a request, without sleep where the last one came soon."""
 
-    def __init__(self) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self._quick, self._failed, self._pause = False, 0, 0
+        self._there = select.poll()
+        self._there.register(sock, select.POLLIN)
 
-    def wait(self, read: Callable[[int], _Message]) -> _Message:
-        """What ``read`` gives. With MSG_DONTWAIT it raises BlockingIOError where nothing is there yet."""
-        started, message = perf_counter(), None
+    def wait(self, read: Callable[[], _Message]) -> _Message:
+        """What ``read`` gives, which sleeps until there is something."""
+        started = perf_counter()
         if self._quick and self._pause:
             self._pause -= 1
         elif self._quick:
-            message = _look(read, started + _WATCHED)
-            here = message is not None
+            look, end = self._there.poll, started + _WATCHED
+            while not (here := bool(look(0))) and perf_counter() < end:
+                os.sched_yield()
             self._failed = self._failed // 2 if here else min(2 * self._failed + 1, _MOST_PAUSE)
             self._pause = 0 if here else self._failed
-        if message is None:
-            message = read(0)
+        message = read()
         self._quick = _SEVERAL and perf_counter() - started < _WATCHED
         return message
-
-
-def _look(read: Callable[[int], _Message], end: float) -> Optional[_Message]:
-    while perf_counter() < end:
-        try:
-            return read(_AT_ONCE)
-        except BlockingIOError:
-            os.sched_yield()
-    return None
 
 
 class Wire:
@@ -240,11 +239,11 @@ class Wire:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._head = bytearray(_HEAD.size)
-        self._watch = _Watch()
+        self._watch = _Watch(sock)
 
     def receive(self) -> Request:
         """The next request; its descriptors are the caller's to close. Raises Gone."""
-        (call, size, *args), given = self._watch.wait(self._request)
+        (call, size, *args), given = self._watch.wait(self._message)
         try:
             return Request(call, tuple(args), self._exactly(size) if size else b"", given)
         except BaseException:
@@ -266,28 +265,23 @@ class Wire:
         self, code: int, payload: bytes = b"", args: Sequence[int] = (), fds: Sequence[int] = ()
     ) -> None:
         """Answer a request. Raises Gone."""
-        self._send(_ANSWER.pack(code, len(payload), *args, *(0,) * (MOST_ARGS - len(args))), payload, fds)
+        self._send(_ANSWER.pack(code, len(payload), *args, *_ZEROS[len(args) :]), payload, fds)
 
     def ask(self, call: int, payload: bytes = b"", args: Sequence[int] = (), fds: Sequence[int] = ()) -> None:
         """Send a request. Raises Gone."""
-        self._send(_HEAD.pack(call, len(payload), *args, *(0,) * (MOST_ARGS - len(args))), payload, fds)
+        self._send(_HEAD.pack(call, len(payload), *args, *_ZEROS[len(args) :]), payload, fds)
 
     def close(self) -> None:
         """Close the socket."""
         self._sock.close()
 
-    def _request(self, flags: int) -> _Message:
-        return self._message(_HEAD, flags)
-
-    def _message(self, form: struct.Struct, flags: int = 0) -> _Message:
+    def _message(self, form: struct.Struct = _HEAD) -> _Message:
         """The numbers of a head, and the descriptors that came with it."""
         try:
-            got, extra, _, _ = self._sock.recvmsg_into([self._head], _ROOM, _CLOSED_ON_EXEC | flags)
-        except BlockingIOError:
-            raise
+            got, extra, _, _ = self._sock.recvmsg_into([self._head], _ROOM, _CLOSED_ON_EXEC)
         except OSError:
             raise Gone from None
-        given = Descriptors.of(extra)
+        given = Descriptors.of(extra) if extra else NO_DESCRIPTORS
         if got < form.size:
             try:
                 if not got:

@@ -121,7 +121,8 @@ class StagedOutputs:
 
     def fetch(self, opened: Context) -> None:
         """Put the outputs of the last run into the memory. Raises what ``get_outputs`` raises, and OutOfMemory."""
-        if self._whole and self._alike is not None and self._fits(opened):
+        attrs = opened.outputs
+        if self._whole and self._alike is not None and (attrs is self._fitting or self._fits(attrs)):
             opened.get_outputs_into(self._arrays, self._alike)
             return
         results = self._results(opened)
@@ -130,13 +131,11 @@ class StagedOutputs:
         for array, result in zip(self._arrays, results):
             array[...] = result
 
-    def _fits(self, opened: Context) -> bool:
-        attrs = opened.outputs
-        if attrs is not self._fitting:  # else looked at for the last frame
-            self._fitting = None
-            if [a.shape for a in self._arrays] == [tuple(attr.dims) for attr in attrs]:
-                self._fitting = attrs
-        return self._fitting is not None
+    def _fits(self, attrs: list[TensorAttr]) -> bool:
+        """Whether outputs fit the memory as it is; asked when their attributes are others than those of the last frame."""
+        fit = [a.shape for a in self._arrays] == [tuple(attr.dims) for attr in attrs]
+        self._fitting = attrs if fit else None
+        return fit
 
     def _results(self, opened: Context) -> list[Array]:
         forms = {kind: opened.get_outputs(kind) for kind in sorted(set(self._wanted))}
