@@ -38,7 +38,8 @@ def main(models: Sequence[Path]) -> int:
             print(f"{platform.machine()}: no library of the wheel fits this processor")
             return 1
         print(f"{platform.machine()}: {file.name}, {library().build.partition(' ')[0]}", flush=True)
-        return 0 if all([same(path) for path in models]) else 1
+        wrong = [path for path in models if not same(path)]
+        return 1 if wrong else 0
 
 
 def same(path: Path) -> bool:
