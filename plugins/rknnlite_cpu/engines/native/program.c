@@ -75,6 +75,7 @@ void run_task(const struct op *op, const struct scene *scene, int64_t task, int6
     case FLOAT_CONVOLVE: float_convolve(op, scene, task); break;
     case FLOAT_DEPTHWISE: float_depthwise(op, scene, task); break;
     case FLOAT_PICK: case FLOAT_MIX: float_place(op, scene, task, tasks); break;
+    case FLOAT_SELECT: float_select(op, scene, task, tasks); break;
     case FLOAT_NORM: float_normalise(op, scene, task, tasks); break;
     case FLOAT_SCORES: case FLOAT_WEIGH: float_attend(op, scene, task); break;
     case FLOAT_RESHAPE: case FLOAT_TRANSPOSE: float_reorder(op, scene, task, tasks); break;

@@ -15,7 +15,7 @@ enum kind {
     /* of float16 as float32, four of the bytes that `channels` counts each; `weights` and `table` are float16, `factor` a bias */
     FLOAT_CONVOLVE, FLOAT_DEPTHWISE, FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_SCALE, FLOAT_TABLE, FLOAT_MAX_POOL,
     FLOAT_TAKE, FLOAT_GIVE, FLOAT_NORM, FLOAT_SCORES, FLOAT_WEIGH, FLOAT_RESHAPE, FLOAT_TRANSPOSE,
-    FLOAT_PICK, FLOAT_MIX
+    FLOAT_PICK, FLOAT_MIX, FLOAT_SELECT
 };
 enum flags {
     LIMITED = 1,    /* before the operand joins: limits */
@@ -91,6 +91,7 @@ void float_pixels(const struct op *op, const struct scene *scene, int64_t task, 
 void float_normalise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void float_attend(const struct op *op, const struct scene *scene, int64_t task);
 void float_place(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_select(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void float_reorder(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void float_move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
