@@ -194,6 +194,8 @@ def _recurrent(op: Op, layout: tuple[int, ...]) -> None:
     count = rows * (n["inputs"] + n["hidden"])
     weights = {"weights": 2 * count} if op.flags & Flag.HALVES else {"factor": count}
     _of_length(op, numbers=FUNCTION_NUMBERS + 4 * rows + states, **weights)
+    if "slope" in op.arrays:
+        _of_length(op, slope=256)
     x, y = (FLOAT if op.flags & flag else 1 for flag in (Flag.FLOATS_IN, Flag.FLOATS_OUT))
     within(
         op.x,

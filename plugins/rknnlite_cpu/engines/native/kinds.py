@@ -58,7 +58,7 @@ class Flag:
     LIMITED, SLOPED, JOIN_ADD, JOIN_MULTIPLY, LATE_SLOPED, GENTLE, ZEROS, ZERO_FIRST, RECTIFY, FUNCTION = (
         1 << bit for bit in range(10)
     )
-    FLOATS_IN, FLOATS_OUT, HALVES = (1 << bit for bit in range(10, 13))
+    FLOATS_IN, FLOATS_OUT, HALVES, ROUNDED = (1 << bit for bit in range(10, 14))
     STORED = 1 << 16
 
 

@@ -105,14 +105,15 @@ static void wake(struct team *team)
     }
 }
 
-/* Make the tasks of the team's op be there for all. */
+/* Make the tasks of the team's op be there for all; a single one is done by who calls, so that nobody is woken for it. */
 static void publish(struct team *team)
 {
     team->tasks = tasks_of(team->op, team->scene.threads);
     atomic_store(&team->open, team->tasks);
     uint64_t number = (atomic_load(&team->left) >> 32) + 1;
     atomic_store(&team->left, number << 32 | (uint64_t)team->tasks);
-    wake(team);
+    if (team->tasks > 1)
+        wake(team);
 }
 
 /* Take a task and do it; the last one of a node begins the next. 0: there is none to take. */

@@ -31,6 +31,7 @@ enum flags {
     FLOATS_IN = 1024, /* RECURRENT: x is of floats */
     FLOATS_OUT = 2048,
     HALVES = 4096, /* weights are of float16 */
+    ROUNDED = 8192, /* results are float16 before they become bytes */
     STORED = 1 << 16 /* FLOAT_*: sums are rounded before anything else is done */
 };
 enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH };
