@@ -139,6 +139,8 @@ def _elementwise(op: Op, layout: tuple[int, ...]) -> None:
     _operand(op)
     if op.kind == "TABLE":
         _of_length(op, table=256)
+    if op.kind == "SCALE":
+        _of_length(op, factor=op.y.room, slope=op.y.room)
 
 
 def _pool(op: Op, layout: tuple[int, ...]) -> None:
@@ -275,6 +277,7 @@ _CHECKS: dict[str, Check] = {
     "ADD": _elementwise,
     "MULTIPLY": _elementwise,
     "TABLE": _elementwise,
+    "SCALE": _elementwise,
     "MAX_POOL": _pool,
     "COPY": _copy,
     "SPREAD": _spread,

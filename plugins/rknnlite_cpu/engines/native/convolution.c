@@ -194,39 +194,56 @@ static const multiply_fn PRODUCTS[TILE][ACROSS] = {
 #endif
 };
 
-INLINE int32_t sum_of(const Q *values, const int8_t *ones, int64_t length)
+/* sums + those of `length` values; `ones` says which of them count. */
+INLINE vi add_sums(vi sums, const Q *values, const int8_t *ones, int64_t length)
 {
-    vi sums = {};
     for (int64_t k = 0; k < length; k += BYTES) {
         vq some;
         memcpy(&some, ones + k, BYTES);
         sums = dot(sums, load_q(values + k), some);
     }
-    return total(sums);
+    return sums;
+}
+
+/* Sums of pixels that are needed for one row of windows. */
+static int64_t pixel_sums(const struct op *op)
+{
+    return (op->y.width - 1) * op->strides[1] + (op->kernel[1] - 1) * op->dilations[1] + 1 + LANES;
 }
 
 /* Sums under the windows of `count` positions of one row. */
 static void window_sums(const struct op *op, const struct tile *tile, int64_t count, int32_t *sums, int32_t *pixels)
 {
-    if (tile->taps == 1 || op->strides[1] > 1) {
+    const int64_t rows = op->kernel[0], columns = op->kernel[1], stride = op->strides[1], dilation = op->dilations[1];
+    const int narrow = tile->step == 4 * stride; /* a pixel is a lane */
+    if (!narrow && (tile->taps == 1 || stride > 1)) {
         for (int64_t i = 0; i < count; i++) {
-            sums[i] = 0;
-            for (int64_t ky = 0; ky < op->kernel[0]; ky++)
+            vi found = {};
+            for (int64_t ky = 0; ky < rows; ky++)
                 for (int64_t kx = 0; kx < tile->taps; kx++)
-                    sums[i] += sum_of(
-                        tile->first + i * tile->step + ky * tile->row + kx * tile->tap, op->ones, tile->depth);
+                    found = add_sums(
+                        found, tile->first + i * tile->step + ky * tile->row + kx * tile->tap, op->ones, tile->depth);
+            sums[i] = total(found);
         }
         return;
     }
-    int64_t wide = count + (tile->taps - 1) * op->dilations[1];
-    memset(pixels, 0, wide * sizeof *pixels);
-    for (int64_t ky = 0; ky < op->kernel[0]; ky++)
-        for (int64_t x = 0; x < wide; x++)
-            pixels[x] += sum_of(tile->first + ky * tile->row + x * tile->step, op->ones, tile->depth);
+    const int64_t wide = (count - 1) * stride + (columns - 1) * dilation + 1;
+    const vq ones = all_fours((const Q *)op->ones);
+    for (int64_t x = 0; x < wide; x += narrow ? LANES : 1) {
+        vi found = {};
+        for (int64_t ky = 0; ky < rows; ky++) {
+            const Q *values = tile->first + ky * tile->row + x * (tile->step / stride);
+            found = narrow ? dot(found, load_q(values), ones) : add_sums(found, values, op->ones, tile->depth);
+        }
+        if (narrow)
+            memcpy(pixels + x, &found, sizeof found);
+        else
+            pixels[x] = total(found);
+    }
     for (int64_t i = 0; i < count; i++) {
         sums[i] = 0;
-        for (int64_t kx = 0; kx < tile->taps; kx++)
-            sums[i] += pixels[i + kx * op->dilations[1]];
+        for (int64_t kx = 0; kx < columns; kx++)
+            sums[i] += pixels[i * stride + kx * dilation];
     }
 }
 
@@ -252,7 +269,7 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
     }
     int32_t *pixels = sums + (rows[1] - rows[0]) * cut.width;
     if (!flat) {
-        int32_t *end = pixels + op->y.width + op->kernel[1] * op->dilations[1];
+        int32_t *end = pixels + pixel_sums(op);
         Q *copy = scene->scratch + (((Q *)end - scene->scratch) + 63) / 64 * 64;
         here = band_of(op, scene, item, rows, all, copy);
     }
@@ -302,6 +319,6 @@ int64_t convolution_scratch(const struct op *op, int threads)
     int flat = is_flat(op);
     int64_t bands = flat ? cut.bands : cut.bands / op->y.items, lines = flat ? cut.lines : op->y.height;
     lines = (lines + bands - 1) / bands;
-    int64_t numbers = lines * cut.width + op->y.width + op->kernel[1] * op->dilations[1];
+    int64_t numbers = lines * cut.width + most(pixel_sums(op), LINE + LANES);
     return numbers * (int64_t)sizeof(int32_t) + 64 + (flat ? 0 : band_bytes(op, lines, room_of(&op->x)));
 }

@@ -63,7 +63,7 @@ void run_task(const struct op *op, const struct scene *scene, int64_t task, int6
     case CONVOLVE: convolve(op, scene, task, tasks); break;
     case DEPTHWISE: depthwise(op, scene, task, tasks); break;
     case MAX_POOL: pool(op, scene, task, tasks); break;
-    case ADD: case MULTIPLY: case TABLE: elementwise(op, scene, task, tasks); break;
+    case ADD: case MULTIPLY: case TABLE: case SCALE: elementwise(op, scene, task, tasks); break;
     case RECURRENT: recur(op, scene, task, tasks); break;
     case ATTEND: attend(op, scene, task, tasks); break;
     case NORMALISE: normalise(op, scene, task, tasks); break;
