@@ -82,7 +82,7 @@ def convolution(
         if fused.applies(Activation.PRELU)
         else None,
     )
-    stage = Stage(slope=0.25, clip=(-0.25, 0.75))
+    stage = Stage(slope=0.25, clip=(-0.25, 0.75), float_line=(6500.0, 300.0))
     tensors, inputs = [tensor(0, shape), tensor(1, (shape[0], channels, *sizes))], [0]
     if operand is not None:
         tensors.append(tensor(2, operand))

@@ -57,7 +57,7 @@ def test_any_convolution(built: Library, arguments: dict[str, Any], seed: int, t
 
 FUNCTIONS = {
     name: FusedOp(Accumulator.CONV, after=Activation.TABLE, function=name)
-    for name in ("ExGelu", "ExMish", "ExSwish", "HardSwish", "Sigmoid", "Tanh")
+    for name in ("ExGelu", "ExMish", "ExSwish", "HardSigmoid", "HardSwish", "Sigmoid", "Tanh")
 }
 
 

@@ -3,46 +3,13 @@
  * Weights are [block of ACROSS vectors][tap][4 channels][vector][lane][4]. Their zero points come in afterwards, times the sum of
  * the values under a window.
  */
-#include "program.h"
+#include "cut.h"
 
-#define LINE 64              /* positions that make a row where a plane has no rows: 1x1 without stride */
-#define WORTH (1 << 19)      /* products that are worth waking another thread */
-#define CACHED (192 << 10)   /* bytes of x that a task works on */
-
-static int is_flat(const struct op *op)
-{
-    return op->kernel[0] == 1 && op->kernel[1] == 1 && op->strides[0] == 1 && op->strides[1] == 1 && !padded(op)
-           && op->x.height == op->y.height && op->x.width == op->y.width;
-}
-
-struct cut {
-    int64_t lines, width, bands, splits, blocks; /* rows of y of all items, and what they are divided into */
-};
-
-static struct cut cut_of(const struct op *op, int threads)
-{
-    struct cut cut = {op->y.items * op->y.height, op->y.width, 1, 1, 0};
-    int64_t positions = cut.lines * cut.width;
-    if (is_flat(op)) {
-        cut.width = LINE;
-        cut.lines = (positions + LINE - 1) / LINE;
-    }
-    cut.blocks = (op->y.channels + ACROSS * LANES - 1) / (ACROSS * LANES);
-    int64_t taps = op->kernel[0] * op->kernel[1];
-    int64_t wanted = positions * op->y.channels * op->x.channels * taps / WORTH + 1;
-    wanted = threads == 1 ? 1 : least(wanted, 4 * threads);
-    int64_t bytes = op->x.items * op->x.height * op->x.width * op->x.pitch;
-    cut.bands = least(cut.lines, most(wanted, (bytes + CACHED - 1) / CACHED));
-    if (!is_flat(op))
-        cut.bands = least(cut.lines, (cut.bands + op->y.items - 1) / op->y.items * op->y.items);
-    if (cut.bands < wanted)
-        cut.splits = least(cut.blocks, (wanted + cut.bands - 1) / cut.bands);
-    return cut;
-}
+static const struct kernel KERNEL = {.value = 1, .block = ACROSS * LANES, .line = 64, .worth = 1 << 19, .cached = 192 << 10};
 
 int64_t convolution_tasks(const struct op *op, int threads)
 {
-    struct cut cut = cut_of(op, threads);
+    struct cut cut = cut_of(op, threads, &KERNEL);
     return cut.bands * cut.splits;
 }
 
@@ -249,7 +216,7 @@ static void window_sums(const struct op *op, const struct tile *tile, int64_t co
 
 void convolve(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
-    struct cut cut = cut_of(op, scene->threads);
+    struct cut cut = cut_of(op, scene->threads, &KERNEL);
     (void)tasks;
     int64_t band = task % cut.bands, split = task / cut.bands, block_from, block_to, rows[2], item = 0;
     int64_t all[2] = {0, room_of(&op->x)}, positions = op->y.items * op->y.height * op->y.width;
@@ -261,7 +228,8 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
     struct band here;
     if (flat) {
         part_of(cut.lines, band, cut.bands, &rows[0], &rows[1]);
-        here = (struct band){scene->work + op->x.offset + rows[0] * LINE * op->x.pitch, LINE * op->x.pitch, op->x.pitch};
+        here = (struct band){scene->work + op->x.offset + rows[0] * cut.width * op->x.pitch, cut.width * op->x.pitch,
+                             op->x.pitch};
     } else {
         int64_t per_item = cut.bands / op->y.items;
         item = band / per_item;
@@ -282,7 +250,7 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
     if (op->flags & ZEROS)
         for (int64_t line = rows[0]; line < rows[1]; line++) {
             tile.first = here.first + (line - rows[0]) * line_step;
-            int64_t width = flat ? least(LINE, positions - line * LINE) : cut.width;
+            int64_t width = flat ? least(cut.width, positions - line * cut.width) : cut.width;
             window_sums(op, &tile, width, sums + (line - rows[0]) * cut.width, pixels);
         }
     int64_t taps_of_all = op->kernel[0] * tile.taps * op->depth;
@@ -291,9 +259,9 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
         const int8_t *weights = op->weights + block * ACROSS * LANES * taps_of_all;
         tile.channel = block * ACROSS * LANES;
         for (int64_t line = rows[0]; line < rows[1]; line++) {
-            int64_t width = flat ? least(LINE, positions - line * LINE) : cut.width;
+            int64_t width = flat ? least(cut.width, positions - line * cut.width) : cut.width;
             int64_t tiles = (width + TILE - 1) / TILE;
-            int64_t at = flat ? line * LINE : (item * op->y.height + line) * op->y.width;
+            int64_t at = flat ? line * cut.width : (item * op->y.height + line) * op->y.width;
             for (int64_t t = 0; t < tiles; t++) {
                 int64_t from, to;
                 part_of(width, t, tiles, &from, &to);
@@ -315,10 +283,10 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
 /* Bytes that a task needs for itself. */
 int64_t convolution_scratch(const struct op *op, int threads)
 {
-    struct cut cut = cut_of(op, threads);
+    struct cut cut = cut_of(op, threads, &KERNEL);
     int flat = is_flat(op);
     int64_t bands = flat ? cut.bands : cut.bands / op->y.items, lines = flat ? cut.lines : op->y.height;
     lines = (lines + bands - 1) / bands;
-    int64_t numbers = lines * cut.width + most(pixel_sums(op), LINE + LANES);
+    int64_t numbers = lines * cut.width + most(pixel_sums(op), cut.width + LANES);
     return numbers * (int64_t)sizeof(int32_t) + 64 + (flat ? 0 : band_bytes(op, lines, room_of(&op->x)));
 }

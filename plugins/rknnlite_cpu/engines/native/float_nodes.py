@@ -14,7 +14,7 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS, Shape, convolution_types, operator_of
 
 from ...ops import builder_of
-from ...ops.requantise import real_function
+from ...ops.requantise import line_of, real_function
 from ...values import Array
 from .convolutions import convolution_op
 from .float_places import PLACES, write_linear
@@ -147,6 +147,10 @@ def _function(writer: Writer, op: Op, view: NodeView) -> None:
     row = TABLE_FUNCTIONS[fused.function]
     parameters = row.table_parameters(stage)
     op.function = _COMPUTED.get(row.name, "") if set(parameters) <= {1.0} else ""
+    if row.line:
+        slope, offset = line_of(view, fused, stage)
+        op.function = "HARD_SIGMOID"
+        op.numbers |= {"unit": float(np.float32(slope)), "other_unit": float(np.float32(offset))}
     if not op.function:
         op.function = "TABLE_OF_INDICES"
         key = (fused.function, stage.float_line, parameters)

@@ -67,6 +67,21 @@ INLINE int all_finite(const float *x, int64_t count)
     return total(sums == sums) == -LANES;
 }
 
+/* Values of the vector at `from` by their places in it. */
+INLINE vf places_of(const float *from, vi places)
+{
+#if LANES == 16
+    return (vf)_mm512_permutexvar_ps((__m512i)places, (__m512)load_f(from));
+#elif LANES == 8
+    return (vf)_mm256_permutevar8x32_ps((__m256)load_f(from), (__m256i)places);
+#else
+    vf v;
+    for (int j = 0; j < LANES; j++)
+        v[j] = from[places[j]];
+    return v;
+#endif
+}
+
 /* A vector of sums of a pixel, from channel `c` on. */
 INLINE vf selected(const struct op *op, const float *x, int64_t c)
 {
@@ -74,7 +89,7 @@ INLINE vf selected(const struct op *op, const float *x, int64_t c)
     vi places = load_i(op->zeros + c);
     vf v;
     if (first >= 0) {
-        v = __builtin_shuffle(load_f(x + first), places - (int32_t)first);
+        v = places_of(x + first, places - (int32_t)first);
     } else {
         for (int j = 0; j < LANES; j++)
             v[j] = x[places[j]];

@@ -3,7 +3,7 @@
  * Nobody waits for a thread that has not come: whoever is there does the tasks. A node begins when the last task of the one before
  * is done. Threads look for work for a moment, then sleep; they belong to one run at a time and are kept for the next.
  */
-#include "program.h"
+#include "cut.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -49,12 +49,14 @@ int64_t tasks_of(const struct op *op, int threads)
     if (op->kind == FLOAT_SCORES || op->kind == FLOAT_WEIGH)
         return float_attention_tasks(op, threads);
     const struct tensor *t = op->kind == GIVE ? &op->x : &op->y;
-    int64_t rows = t->items * t->height, work = rows * t->width * t->pitch / (16 << 10) + 1;
+    int64_t rows = t->items * t->height, work = rows * t->width * t->pitch;
     if (op->kind == NORMALISE) /* positions are a matter of their own */
         rows *= t->width, work *= 4;
-    if (op->kind == FLOAT_NORM || op->kind == FLOAT_RESHAPE || op->kind == FLOAT_TRANSPOSE)
+    if (op->kind >= FLOAT_CONVOLVE && op->kind != FLOAT_PICK && op->kind != FLOAT_MIX)
         rows *= t->width;
-    return threads == 1 ? 1 : least(least(rows, work), 4 * threads);
+    if (op->kind == ADD || op->kind == MULTIPLY || op->kind == SCALE || op->kind == TABLE)
+        rows *= t->width, work *= 2;
+    return least(rows, tasks_wanted(work, 16 << 10, threads));
 }
 
 void run_task(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)

@@ -34,7 +34,7 @@ enum flags {
     ROUNDED = 8192, /* results are float16 before they become bytes */
     STORED = 1 << 16 /* FLOAT_*: sums are rounded before anything else is done */
 };
-enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH };
+enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH, HARD_SIGMOID };
 enum number { REACH, FACTOR, COUNT, ABOVE, BELOW = ABOVE + 5, PARAMETER = BELOW + 5, NUMBERS };
 
 struct op {
