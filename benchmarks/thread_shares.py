@@ -26,7 +26,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
 import numpy as np  # noqa: E402
 from rknnlite_cpu.engines.native import recipe  # noqa: E402
-from rknnlite_cpu.engines.native.library import _SLACK, NativeProgram, _addresses, _sides, library  # noqa: E402
+from rknnlite_cpu.engines.native.description import TAKES, sides_at_edge  # noqa: E402
+from rknnlite_cpu.engines.native.library import _SLACK, NativeProgram, _addresses, library  # noqa: E402
 from rknnlite_programs import buildcache  # noqa: E402
 
 import rknnlite  # noqa: E402
@@ -57,7 +58,9 @@ def measured(shares: Any, program: NativeProgram, threads: int, rounds: int) -> 
     made, text = NativeProgram(library(), program._content, threads), program._text
     random = np.random.default_rng(0)
     given = [
-        random.integers(-100, 100, _sides(op.y)).astype(np.float32) for op in text.ops if op.kind == "TAKE"
+        random.integers(-100, 100, sides_at_edge(op)).astype(np.float32)
+        for op in text.ops
+        if op.kind in TAKES
     ]
     results = [np.empty(shape, np.float32) for shape in text.shapes]
     work = np.zeros(made._size + made._scratch + _SLACK, np.uint8)

@@ -14,7 +14,7 @@ from ..values import Array, Kernel, decode, encode
 if TYPE_CHECKING:
     from rknnlite_graph.norms import NormSpec
 
-__all__ = ["softmax", "softmax_of_bytes"]
+__all__ = ["scale_and_offset", "softmax", "softmax_of_bytes"]
 
 
 def softmax(x: Array, axis: int) -> Array:
@@ -107,23 +107,26 @@ def _along(operand: Array, x: Array, axes: tuple[int, ...]) -> Array:
     return operand.reshape(shape) if operand.size == np.prod(shape) else operand
 
 
+def scale_and_offset(view: NodeView) -> tuple[Array, Array]:
+    """Of a BatchNormalization, [C] each. int8: y = (q * gamma_q + beta_q) * scale_x * scale_gamma with the zero point in beta."""
+    source, gamma = view.tensor(0), view.tensor(1)
+    if source.quant is None or gamma.quant is None:
+        return view.constant(1).reshape(-1), view.constant(2).reshape(-1)
+    unit = source.quant.scale * gamma.quant.scale
+    stored = view.tensor(2).value().astype(np.float64).reshape(-1) * unit
+    raw_gamma = gamma.value().astype(np.float64).reshape(-1) * unit
+    beta = (stored + source.quant.zero_point * raw_gamma).astype(np.float32)
+    return (raw_gamma / source.quant.scale).astype(np.float32), beta
+
+
 @op("BatchNormalization", "BatchNormalizationRelu")
 def batch_norm(view: NodeView) -> Kernel:
-    """int8: y = (q * gamma_q + beta_q) * scale_x * scale_gamma with the zero point folded into beta."""
+    """A factor and an offset per channel."""
     source, target = view.tensor(0), view.outputs[0]
     shape = (1, -1, *([1] * (len(source.shape) - 2)))
     fused = view.node.fused
     relu = fused is not None and fused.after is Activation.RELU
-    gamma_tensor = view.tensor(1)
-    gamma = view.constant(1).reshape(shape)
-    if source.quant is not None and gamma_tensor.quant is not None:
-        unit = source.quant.scale * gamma_tensor.quant.scale
-        stored = view.tensor(2).value().astype(np.float64).reshape(shape) * unit
-        raw_gamma = gamma_tensor.value().astype(np.float64).reshape(shape) * unit
-        beta = (stored + source.quant.zero_point * raw_gamma).astype(np.float32)
-        gamma = (raw_gamma / source.quant.scale).astype(np.float32)
-    else:
-        beta = view.constant(2).reshape(shape)
+    gamma, beta = (each.reshape(shape) for each in scale_and_offset(view))
 
     def run(values: list[Array]) -> list[Array]:
         real = decode(values[0], source) * gamma + beta

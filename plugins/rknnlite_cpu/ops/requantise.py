@@ -33,6 +33,7 @@ __all__ = [
     "by_table",
     "finisher",
     "index_factor",
+    "line_of",
     "output_stage",
     "real_function",
 ]
@@ -386,10 +387,16 @@ def real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Arr
     if not row.line:
         parameters = row.table_parameters(stage)
         return lambda x: function(x, *parameters)
+    slope, offset = line_of(view, fused, stage)
+    return lambda x: function(x, slope, offset)
+
+
+def line_of(view: NodeView, fused: FusedOp, stage: Stage) -> tuple[float, float]:
+    """Slope and offset of a function that is a line between limits."""
+    row = TABLE_FUNCTIONS[fused.function]
     if stage.float_line is None or not stage.float_line[0]:
         raise ModelUnsupported(
             f"node {view.node.label()}: the converter left its slope out of the file; convert this layer in "
             "float16 or int8"
         )
-    slope, offset = stage.float_line[0] / row.index_units, 0.5 + stage.float_line[1] / row.index_units
-    return lambda x: function(x, slope, offset)
+    return stage.float_line[0] / row.index_units, 0.5 + stage.float_line[1] / row.index_units

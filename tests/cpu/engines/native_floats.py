@@ -6,7 +6,10 @@ from dataclasses import replace
 from typing import Any, Optional
 
 import numpy as np
+from rknnlite_cpu.engines.native.description import ProgramText
 from rknnlite_cpu.engines.native.library import Library
+from rknnlite_cpu.engines.native.lowering import NativeLowering
+from rknnlite_cpu.engines.partition import segment_of
 from rknnlite_cpu.engines.proof import random_value
 from rknnlite_graph.graph import (
     Accumulator,
@@ -19,6 +22,7 @@ from rknnlite_graph.graph import (
     Tensor,
     TensorRole,
 )
+from rknnlite_graph.lowering import Form
 
 from rknnlite.tensor import DType
 from tests.cpu.engines import native
@@ -78,7 +82,7 @@ def convolution(
         if fused.applies(Activation.PRELU)
         else None,
     )
-    stage = Stage(slope=0.25, clip=(-0.25, 0.75))
+    stage = Stage(slope=0.25, clip=(-0.25, 0.75), float_line=(6500.0, 300.0))
     tensors, inputs = [tensor(0, shape), tensor(1, (shape[0], channels, *sizes))], [0]
     if operand is not None:
         tensors.append(tensor(2, operand))
@@ -115,3 +119,10 @@ def distance(library: Library, graph: Graph, seed: int = 0, threads: int = 1) ->
             float(np.abs(a[finite] - b[finite]).max(initial=0) / max(1e-6, np.abs(b[finite]).max(initial=0))),
         )
     return far
+
+
+def kinds(library: Library, graph: Graph) -> list[str]:
+    """What the ops of a graph are, without those of its edges."""
+    segment = segment_of(graph, graph.nodes, [])
+    text = ProgramText.unpack(NativeLowering(library.layout).segment(graph, segment, Form.EXACT_INT8))
+    return [op.kind for op in text.ops if not op.kind.endswith(("TAKE", "GIVE"))]

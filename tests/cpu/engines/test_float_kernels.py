@@ -15,7 +15,7 @@ from rknnlite_cpu.engines.native.library import Library
 from rknnlite_cpu.engines.native.lowering import NativeLowering
 from rknnlite_cpu.engines.partition import segment_of
 from rknnlite_cpu.engines.proof import random_value
-from rknnlite_graph.graph import Accumulator, Activation, FusedOp, Node, TensorRole
+from rknnlite_graph.graph import Accumulator, Activation, FusedOp, Graph, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered
 
 from rknnlite.errors import ModelInvalid
@@ -36,7 +36,7 @@ def test_any_convolution(built: Library, arguments: dict[str, Any], seed: int, t
 
 FUNCTIONS = {
     name: FusedOp(Accumulator.CONV, after=Activation.TABLE, function=name)
-    for name in ("ExGelu", "ExMish", "ExSwish", "HardSwish", "Sigmoid", "Tanh")
+    for name in ("ExGelu", "ExMish", "ExSwish", "HardSigmoid", "HardSwish", "Sigmoid", "Tanh")
 }
 
 
@@ -105,6 +105,53 @@ def test_infinite_values_stay_where_they_are(built: Library) -> None:
         finite = np.isfinite(expected)
         assert np.array_equal(found[~finite], expected[~finite], equal_nan=True)
         assert np.abs(found[finite] - expected[finite]).max() <= STEP * np.abs(expected[finite]).max()
+
+
+def _moving_channels(shape: tuple[int, ...], places: list[int], fused: FusedOp, operand: Any = None) -> Graph:
+    """A convolution of 1x1 that takes a channel for each result, none for -1."""
+    random = np.random.default_rng(len(places))
+    graph = native_floats.convolution(random, shape, len(places), (1, 1), fused=fused, operand=operand)
+    (node,) = graph.nodes
+    weights = np.zeros((len(places), shape[1], 1, 1), np.float16)
+    for to, place in enumerate(places):
+        if place >= 0:
+            weights[to, place] = random.choice([1, 0.5, -3])
+    assert node.conv is not None
+    conv = replace(node.conv, weight=lambda: weights)
+    return native.graph_of(list(graph.tensors), [replace(node, conv=conv)])
+
+
+PLACES = {
+    "shuffled": lambda n: [i // 2 if i % 2 else -1 for i in range(2 * n)],
+    "backwards": lambda n: list(range(n))[::-1],
+    "far": lambda n: [i * 17 % n for i in range(n + 5)],
+    "none": lambda n: [-1] * n,
+}
+
+
+@pytest.mark.parametrize("kind", native.JOINED)
+@pytest.mark.parametrize("order", PLACES)
+def test_channels_that_a_convolution_moves(built: Library, order: str, kind: str) -> None:
+    for shape in ((1, 58, 9, 7), (2, 33, 3, 5), (1, 1, 4, 4)):
+        places = PLACES[order](shape[1])
+        fused = native.JOINED[kind]
+        operand = (shape[0], len(places), *shape[2:]) if fused.join else None
+        graph = _moving_channels(shape, places, fused, operand)
+        assert native_floats.kinds(built, graph) == ["FLOAT_SELECT"]
+        assert native_floats.distance(built, graph, 1, 2) <= STEP
+
+
+def test_infinite_values_of_moved_channels_are_multiplied(built: Library) -> None:
+    """By 0, too, which is NaN."""
+    shape = (1, 40, 3, 3)
+    graph = _moving_channels(shape, PLACES["far"](40), FusedOp(Accumulator.CONV))
+    value = random_value(graph.tensors[0], np.random.default_rng(8))
+    value[0, 3, 1, 1], value[0, 39, 0, 2], value[0, 5, 0, 2] = np.inf, -np.inf, np.inf
+    with np.errstate(invalid="ignore"):
+        expected = native.on_numpy(graph, {0: value})[0]
+    found = native.program(built, graph, 1)[0].run([value])[0]
+    assert np.isnan(expected).any() and np.isinf(expected).any()
+    assert np.array_equal(found, expected, equal_nan=True)
 
 
 @given(
@@ -220,6 +267,8 @@ SHAPES = [
     ((4, 32, 1, 9), (1, 128, 1, 9)),
     ((1, 32, 7, 7), (1, 1568, 1, 1)),
     ((1, 21, 4, 2), (1, 8, 21)),
+    ((1, 50, 64), (50, 1, 64)),
+    ((1, 6, 4, 5), (1, 8, 3, 5)),
     ((6, 5, 3, 2), (4, 15, 3, 1)),
 ]
 
@@ -412,4 +461,16 @@ def test_a_program_that_would_leave_its_workspace_is_refused(built: Library, dam
     text = description.ProgramText.unpack(content)
     DAMAGES[damage](next(op for op in text.ops if op.kind == "FLOAT_CONVOLVE"))
     with pytest.raises(ModelInvalid, match="op 1"):
+        description.ProgramText.unpack(text.pack())
+
+
+@pytest.mark.parametrize(("name", "value"), [("zeros", 40), ("zeros", -1), ("sizes", 39), ("sizes", 30)])
+def test_channels_that_are_not_there_are_refused(built: Library, name: str, value: int) -> None:
+    graph = _moving_channels((1, 40, 3, 3), PLACES["backwards"](40), FusedOp(Accumulator.CONV))
+    content = NativeLowering(built.layout).segment(graph, segment_of(graph, graph.nodes, []), Form.EXACT_INT8)
+    text = description.ProgramText.unpack(content)
+    op = next(op for op in text.ops if op.kind == "FLOAT_SELECT")
+    op.arrays[name] = op.arrays[name].copy()
+    op.arrays[name][0] = value
+    with pytest.raises(ModelInvalid, match="channels"):
         description.ProgramText.unpack(text.pack())

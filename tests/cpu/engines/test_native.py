@@ -22,7 +22,7 @@ from rknnlite_cpu.engines.native.lowering import NativeLowering
 from rknnlite_cpu.engines.native.prebuilt import prebuilt
 from rknnlite_cpu.engines.partition import segment_of
 from rknnlite_cpu.engines.proof import random_value
-from rknnlite_graph.graph import Join, Node, TensorRole
+from rknnlite_graph.graph import Accumulator, Activation, FusedOp, Join, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid
@@ -93,6 +93,28 @@ def test_joins(
     order = [1, 0] if zero % 2 else [0, 1]
     graph = native.graph_of(tensors, [Node(0, op, "j", order, [2])])
     assert native.differing(built, graph, zero + 128, 2) == 0
+
+
+@pytest.mark.parametrize("op", ["BatchNormalization", "BatchNormalizationRelu", "PRelu"])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda dtype: dtype.short)
+@pytest.mark.parametrize("first", [False, True], ids=["zero last", "zero first"])
+def test_numbers_per_channel(built: Library, op: str, dtype: DType, first: bool) -> None:
+    random = np.random.default_rng(2)
+    for channels in (5, 16, 70):
+        shape = (2, channels, 6, 5)
+        numbers = random.normal(size=(2, channels)).astype(np.float32)
+        tensors = [native.tensor(0, shape, 17, 0.04, dtype), native.tensor(1, shape, 5, 0.03, dtype)]
+        tensors[1] = replace(tensors[1], zero_first=first)
+        given = [numbers[:1]] if op == "PRelu" else [*numbers]
+        for i, each in enumerate(given):
+            stored = native.tensor(2 + i, each.shape if op != "PRelu" else (channels, 1, 1))
+            stored = replace(stored, dtype=DType.FLOAT32, quant=None, role=TensorRole.CONST,
+                             load=lambda each=each, shape=stored.shape: each.reshape(shape))  # fmt: skip
+            tensors.append(stored)
+        fused = FusedOp(Accumulator.BATCH_NORM, after=Activation.RELU) if op.endswith("Relu") else None
+        node = Node(0, op, "n", [0, *range(2, len(tensors))], [1], fused=None if op == "PRelu" else fused)
+        graph = replace(native.graph_of(tensors, [node]), inputs=[0])
+        assert native.differing(built, graph, channels, 2) == 0
 
 
 @pytest.mark.parametrize("op", ["Sigmoid", "exSwish", "HardSwish", "Relu", "Neg", "Abs"])

@@ -13,12 +13,13 @@ from rknnlite_cpu.engines.native import description
 from rknnlite_cpu.engines.native.library import Library
 from rknnlite_cpu.engines.native.lowering import NativeLowering
 from rknnlite_cpu.engines.partition import segment_of
+from rknnlite_cpu.engines.proof import random_value
 from rknnlite_cpu.ops.ordered_recurrence import _ordered, rows_of
-from rknnlite_graph.graph import Node
+from rknnlite_graph.graph import Graph, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered
 
 from rknnlite.errors import ModelInvalid
-from tests.cpu.engines import native
+from tests.cpu.engines import native, native_floats
 
 KINDS = {
     "lstm": {"op": "exLSTM"},
@@ -47,11 +48,50 @@ def test_floats_may_enter_and_leave(built: Library) -> None:
     )
     every = replace(graph, outputs=[1, 2, 3])
     assert native.differing(built, every, 1, 2) == 0
-    segment = segment_of(graph, graph.nodes[1:], graph.nodes[:1])
-    content = NativeLowering(built.layout).segment(graph, segment, Form.EXACT_INT8)
-    assert [op.kind for op in description.ProgramText.unpack(content).ops] == [
-        "FLOAT_TAKE", "RECURRENT", "TO_BYTES", "GIVE",
+    assert _kinds(built, every, 0) == [
+        "TAKE", "TO_FLOATS", "RECURRENT", "TO_BYTES", "FLOAT_GIVE", "FLOAT_GIVE", "GIVE",
     ]  # fmt: skip
+
+
+def test_bytes_that_nobody_looks_at_as_floats_are_read_and_written_as_bytes(built: Library) -> None:
+    graph = native.recurrent(np.random.default_rng(1), "exGRU", floating=True)
+    assert _kinds(built, graph, 0) == ["TAKE", "RECURRENT", "GIVE"]
+    assert _kinds(built, graph, 1) == ["FLOAT_TAKE", "RECURRENT", "GIVE"]
+
+
+def _kinds(built: Library, graph: Graph, first: int) -> list[str]:
+    """Of the ops of all nodes from the first one on."""
+    segment = segment_of(graph, graph.nodes[first:], graph.nodes[:first])
+    content = NativeLowering(built.layout).segment(graph, segment, Form.EXACT_INT8)
+    return [op.kind for op in description.ProgramText.unpack(content).ops]
+
+
+def _of_floats(random: np.random.Generator, **arguments: Any) -> Graph:
+    graph = native.recurrent(random, floating=True, whole=False, **arguments)
+    return replace(graph, nodes=graph.nodes[1:2], inputs=[1], outputs=[2])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("hidden", [1, 33, 128])
+def test_floats_alone(built: Library, kind: str, hidden: int) -> None:
+    random = np.random.default_rng(hidden)
+    for number in range(5):
+        graph = _of_floats(
+            random, **KINDS[kind], steps=int(random.integers(1, 12)), batch=int(random.integers(1, 7)),
+            inputs=int(random.integers(1, 70)), hidden=hidden, directions=1 + number % 2, wide=number % 2 == 1,
+        )  # fmt: skip
+        assert native_floats.distance(built, graph, number, 1 + number % 3) <= 1.1 / 1024
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_number_stays_none(built: Library, kind: str) -> None:
+    graph = _of_floats(np.random.default_rng(3), **KINDS[kind], hidden=20, batch=2)
+    value = random_value(graph.tensors[1], np.random.default_rng(8))
+    value[2, 0, 1] = np.nan
+    expected = native.on_numpy(graph, {1: value})[0]
+    found = native.program(built, graph, 1)[0].run([value])[0]
+    assert np.isnan(expected).any() and np.array_equal(np.isnan(found), np.isnan(expected))
+    assert np.nanmax(np.abs(found - expected)) <= 1.1 / 1024
 
 
 def test_sums_are_added_in_the_order_of_the_inputs() -> None:
@@ -142,7 +182,24 @@ def test_a_reshape_that_cuts_across_axes_is_left_to_numpy(built: Library) -> Non
         native.program(built, native.graph_of(tensors, [Node(0, "Reshape", "r", [0], [1])]), 1)
 
 
-@pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 1, 0, 2), (1, 0, 2, 3), (0, 1, 3, 2)], ids=str)
+ORDERS = [(0, 2, 3, 1), (3, 1, 0, 2), (1, 0, 2, 3), (0, 1, 3, 2), (1, 3, 2, 0)]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_transposes_of_floats(built: Library, order: tuple[int, ...]) -> None:
+    """What a caller gives is rounded on the way."""
+    shape = (2, 19, 5, 7)
+    tensors = [
+        native_floats.tensor(i, each) for i, each in enumerate((shape, tuple(shape[i] for i in order)))
+    ]
+    tensors[0] = replace(tensors[0], role=TensorRole.INPUT)
+    graph = native.graph_of(tensors, [Node(0, "Transpose", "t", [0], [1], {"perm": list(order)})])
+    value = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    found = native.program(built, graph, 3)[0].run([value])[0]
+    assert np.array_equal(found, native.on_numpy(graph, {0: value})[0])
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
 def test_transposes(built: Library, order: tuple[int, ...]) -> None:
     shape = (2, 19, 5, 7)
     tensors = [native.tensor(0, shape, 9), native.tensor(1, tuple(shape[axis] for axis in order), 9)]

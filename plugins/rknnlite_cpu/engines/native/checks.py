@@ -139,6 +139,8 @@ def _elementwise(op: Op, layout: tuple[int, ...]) -> None:
     _operand(op)
     if op.kind == "TABLE":
         _of_length(op, table=256)
+    if op.kind == "SCALE":
+        _of_length(op, factor=op.y.room, slope=op.y.room)
 
 
 def _pool(op: Op, layout: tuple[int, ...]) -> None:
@@ -194,6 +196,8 @@ def _recurrent(op: Op, layout: tuple[int, ...]) -> None:
     count = rows * (n["inputs"] + n["hidden"])
     weights = {"weights": 2 * count} if op.flags & Flag.HALVES else {"factor": count}
     _of_length(op, numbers=FUNCTION_NUMBERS + 4 * rows + states, **weights)
+    if "slope" in op.arrays:
+        _of_length(op, slope=256)
     x, y = (FLOAT if op.flags & flag else 1 for flag in (Flag.FLOATS_IN, Flag.FLOATS_OUT))
     within(
         op.x,
@@ -273,6 +277,7 @@ _CHECKS: dict[str, Check] = {
     "ADD": _elementwise,
     "MULTIPLY": _elementwise,
     "TABLE": _elementwise,
+    "SCALE": _elementwise,
     "MAX_POOL": _pool,
     "COPY": _copy,
     "SPREAD": _spread,

@@ -3,46 +3,13 @@
  * Weights are [block of ACROSS vectors][tap][4 channels][vector][lane][4]. Their zero points come in afterwards, times the sum of
  * the values under a window.
  */
-#include "program.h"
+#include "cut.h"
 
-#define LINE 64              /* positions that make a row where a plane has no rows: 1x1 without stride */
-#define WORTH (1 << 19)      /* products that are worth waking another thread */
-#define CACHED (192 << 10)   /* bytes of x that a task works on */
-
-static int is_flat(const struct op *op)
-{
-    return op->kernel[0] == 1 && op->kernel[1] == 1 && op->strides[0] == 1 && op->strides[1] == 1 && !padded(op)
-           && op->x.height == op->y.height && op->x.width == op->y.width;
-}
-
-struct cut {
-    int64_t lines, width, bands, splits, blocks; /* rows of y of all items, and what they are divided into */
-};
-
-static struct cut cut_of(const struct op *op, int threads)
-{
-    struct cut cut = {op->y.items * op->y.height, op->y.width, 1, 1, 0};
-    int64_t positions = cut.lines * cut.width;
-    if (is_flat(op)) {
-        cut.width = LINE;
-        cut.lines = (positions + LINE - 1) / LINE;
-    }
-    cut.blocks = (op->y.channels + ACROSS * LANES - 1) / (ACROSS * LANES);
-    int64_t taps = op->kernel[0] * op->kernel[1];
-    int64_t wanted = positions * op->y.channels * op->x.channels * taps / WORTH + 1;
-    wanted = threads == 1 ? 1 : least(wanted, 4 * threads);
-    int64_t bytes = op->x.items * op->x.height * op->x.width * op->x.pitch;
-    cut.bands = least(cut.lines, most(wanted, (bytes + CACHED - 1) / CACHED));
-    if (!is_flat(op))
-        cut.bands = least(cut.lines, (cut.bands + op->y.items - 1) / op->y.items * op->y.items);
-    if (cut.bands < wanted)
-        cut.splits = least(cut.blocks, (wanted + cut.bands - 1) / cut.bands);
-    return cut;
-}
+static const struct kernel KERNEL = {.value = 1, .block = ACROSS * LANES, .line = 64, .worth = 1 << 19, .cached = 192 << 10};
 
 int64_t convolution_tasks(const struct op *op, int threads)
 {
-    struct cut cut = cut_of(op, threads);
+    struct cut cut = cut_of(op, threads, &KERNEL);
     return cut.bands * cut.splits;
 }
 
@@ -194,45 +161,62 @@ static const multiply_fn PRODUCTS[TILE][ACROSS] = {
 #endif
 };
 
-INLINE int32_t sum_of(const Q *values, const int8_t *ones, int64_t length)
+/* sums + those of `length` values; `ones` says which of them count. */
+INLINE vi add_sums(vi sums, const Q *values, const int8_t *ones, int64_t length)
 {
-    vi sums = {};
     for (int64_t k = 0; k < length; k += BYTES) {
         vq some;
         memcpy(&some, ones + k, BYTES);
         sums = dot(sums, load_q(values + k), some);
     }
-    return total(sums);
+    return sums;
+}
+
+/* Sums of pixels that are needed for one row of windows. */
+static int64_t pixel_sums(const struct op *op)
+{
+    return (op->y.width - 1) * op->strides[1] + (op->kernel[1] - 1) * op->dilations[1] + 1 + LANES;
 }
 
 /* Sums under the windows of `count` positions of one row. */
 static void window_sums(const struct op *op, const struct tile *tile, int64_t count, int32_t *sums, int32_t *pixels)
 {
-    if (tile->taps == 1 || op->strides[1] > 1) {
+    const int64_t rows = op->kernel[0], columns = op->kernel[1], stride = op->strides[1], dilation = op->dilations[1];
+    const int narrow = tile->step == 4 * stride; /* a pixel is a lane */
+    if (!narrow && (tile->taps == 1 || stride > 1)) {
         for (int64_t i = 0; i < count; i++) {
-            sums[i] = 0;
-            for (int64_t ky = 0; ky < op->kernel[0]; ky++)
+            vi found = {};
+            for (int64_t ky = 0; ky < rows; ky++)
                 for (int64_t kx = 0; kx < tile->taps; kx++)
-                    sums[i] += sum_of(
-                        tile->first + i * tile->step + ky * tile->row + kx * tile->tap, op->ones, tile->depth);
+                    found = add_sums(
+                        found, tile->first + i * tile->step + ky * tile->row + kx * tile->tap, op->ones, tile->depth);
+            sums[i] = total(found);
         }
         return;
     }
-    int64_t wide = count + (tile->taps - 1) * op->dilations[1];
-    memset(pixels, 0, wide * sizeof *pixels);
-    for (int64_t ky = 0; ky < op->kernel[0]; ky++)
-        for (int64_t x = 0; x < wide; x++)
-            pixels[x] += sum_of(tile->first + ky * tile->row + x * tile->step, op->ones, tile->depth);
+    const int64_t wide = (count - 1) * stride + (columns - 1) * dilation + 1;
+    const vq ones = all_fours((const Q *)op->ones);
+    for (int64_t x = 0; x < wide; x += narrow ? LANES : 1) {
+        vi found = {};
+        for (int64_t ky = 0; ky < rows; ky++) {
+            const Q *values = tile->first + ky * tile->row + x * (tile->step / stride);
+            found = narrow ? dot(found, load_q(values), ones) : add_sums(found, values, op->ones, tile->depth);
+        }
+        if (narrow)
+            memcpy(pixels + x, &found, sizeof found);
+        else
+            pixels[x] = total(found);
+    }
     for (int64_t i = 0; i < count; i++) {
         sums[i] = 0;
-        for (int64_t kx = 0; kx < tile->taps; kx++)
-            sums[i] += pixels[i + kx * op->dilations[1]];
+        for (int64_t kx = 0; kx < columns; kx++)
+            sums[i] += pixels[i * stride + kx * dilation];
     }
 }
 
 void convolve(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
-    struct cut cut = cut_of(op, scene->threads);
+    struct cut cut = cut_of(op, scene->threads, &KERNEL);
     (void)tasks;
     int64_t band = task % cut.bands, split = task / cut.bands, block_from, block_to, rows[2], item = 0;
     int64_t all[2] = {0, room_of(&op->x)}, positions = op->y.items * op->y.height * op->y.width;
@@ -244,7 +228,8 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
     struct band here;
     if (flat) {
         part_of(cut.lines, band, cut.bands, &rows[0], &rows[1]);
-        here = (struct band){scene->work + op->x.offset + rows[0] * LINE * op->x.pitch, LINE * op->x.pitch, op->x.pitch};
+        here = (struct band){scene->work + op->x.offset + rows[0] * cut.width * op->x.pitch, cut.width * op->x.pitch,
+                             op->x.pitch};
     } else {
         int64_t per_item = cut.bands / op->y.items;
         item = band / per_item;
@@ -252,7 +237,7 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
     }
     int32_t *pixels = sums + (rows[1] - rows[0]) * cut.width;
     if (!flat) {
-        int32_t *end = pixels + op->y.width + op->kernel[1] * op->dilations[1];
+        int32_t *end = pixels + pixel_sums(op);
         Q *copy = scene->scratch + (((Q *)end - scene->scratch) + 63) / 64 * 64;
         here = band_of(op, scene, item, rows, all, copy);
     }
@@ -265,7 +250,7 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
     if (op->flags & ZEROS)
         for (int64_t line = rows[0]; line < rows[1]; line++) {
             tile.first = here.first + (line - rows[0]) * line_step;
-            int64_t width = flat ? least(LINE, positions - line * LINE) : cut.width;
+            int64_t width = flat ? least(cut.width, positions - line * cut.width) : cut.width;
             window_sums(op, &tile, width, sums + (line - rows[0]) * cut.width, pixels);
         }
     int64_t taps_of_all = op->kernel[0] * tile.taps * op->depth;
@@ -274,9 +259,9 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
         const int8_t *weights = op->weights + block * ACROSS * LANES * taps_of_all;
         tile.channel = block * ACROSS * LANES;
         for (int64_t line = rows[0]; line < rows[1]; line++) {
-            int64_t width = flat ? least(LINE, positions - line * LINE) : cut.width;
+            int64_t width = flat ? least(cut.width, positions - line * cut.width) : cut.width;
             int64_t tiles = (width + TILE - 1) / TILE;
-            int64_t at = flat ? line * LINE : (item * op->y.height + line) * op->y.width;
+            int64_t at = flat ? line * cut.width : (item * op->y.height + line) * op->y.width;
             for (int64_t t = 0; t < tiles; t++) {
                 int64_t from, to;
                 part_of(width, t, tiles, &from, &to);
@@ -298,10 +283,10 @@ void convolve(const struct op *op, const struct scene *scene, int64_t task, int6
 /* Bytes that a task needs for itself. */
 int64_t convolution_scratch(const struct op *op, int threads)
 {
-    struct cut cut = cut_of(op, threads);
+    struct cut cut = cut_of(op, threads, &KERNEL);
     int flat = is_flat(op);
     int64_t bands = flat ? cut.bands : cut.bands / op->y.items, lines = flat ? cut.lines : op->y.height;
     lines = (lines + bands - 1) / bands;
-    int64_t numbers = lines * cut.width + op->y.width + op->kernel[1] * op->dilations[1];
+    int64_t numbers = lines * cut.width + most(pixel_sums(op), cut.width + LANES);
     return numbers * (int64_t)sizeof(int32_t) + 64 + (flat ? 0 : band_bytes(op, lines, room_of(&op->x)));
 }

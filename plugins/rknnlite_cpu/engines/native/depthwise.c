@@ -3,32 +3,23 @@
  * Weights are [BYTES channels][four taps][vector][lane][4 taps], channels in the order of `interleave`; so are bias, zeros, factor. Where
  * a pixel has a half or a quarter of so many channels, neighbours lie in one vector, and all of these are there for each of them.
  */
-#include "program.h"
+#include "cut.h"
 
-#define WORTH (1 << 16)
+#define WORTH (1 << 15)
 #define CACHED (128 << 10)
 
-struct cut {
-    int64_t bands, splits, chunks; /* rows of an item, and channels, and what they are divided into */
-};
-
-static struct cut cut_of(const struct op *op, int threads)
+/* Rows of an item, and vectors of channels: one where pixels are folded. */
+static struct shares cut_of_channels(const struct op *op, int threads)
 {
-    struct cut cut = {1, 1, (op->y.channels + BYTES - 1) / BYTES}; /* one where pixels are folded */
-    int64_t taps = op->kernel[0] * op->kernel[1];
-    int64_t work = op->y.items * op->y.height * op->y.width * op->y.channels * (taps + 8) / 8;
-    int64_t wanted = threads == 1 ? 1 : least(work / WORTH + 1, 4 * threads);
-    int64_t bytes = op->x.height * op->x.width * op->x.pitch;
-    cut.bands = least(op->y.height, most(wanted / op->y.items, (bytes + CACHED - 1) / CACHED));
-    cut.bands = most(1, cut.bands);
-    if (cut.bands * op->y.items < wanted)
-        cut.splits = least(cut.chunks, wanted / (cut.bands * op->y.items) + 1);
-    return cut;
+    int64_t taps = op->kernel[0] * op->kernel[1], chunks = (op->y.channels + BYTES - 1) / BYTES;
+    int64_t work = op->y.items * op->y.height * op->y.width * op->y.channels * (taps + (op->flags & FUNCTION ? 24 : 8)) / 8;
+    int64_t wanted = tasks_wanted(work, WORTH, threads), bytes = op->x.height * op->x.width * op->x.pitch;
+    return shares_of(op->y.height, chunks, (wanted + op->y.items - 1) / op->y.items, (bytes + CACHED - 1) / CACHED, threads);
 }
 
 int64_t depthwise_tasks(const struct op *op, int threads)
 {
-    struct cut cut = cut_of(op, threads);
+    struct shares cut = cut_of_channels(op, threads);
     return op->y.items * cut.bands * cut.splits;
 }
 
@@ -115,12 +106,12 @@ INLINE void all_places(const struct op *op, const int64_t flags, const int64_t g
 
 void depthwise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
-    struct cut cut = cut_of(op, scene->threads);
+    struct shares cut = cut_of_channels(op, scene->threads);
     (void)tasks;
     int64_t band = task % cut.bands, split = task / cut.bands % cut.splits, item = task / cut.bands / cut.splits;
     int64_t rows[2], from, to, groups = (op->kernel[0] * op->kernel[1] + 3) / 4;
     part_of(op->y.height, band, cut.bands, &rows[0], &rows[1]);
-    part_of(cut.chunks, split, cut.splits, &from, &to);
+    part_of((op->y.channels + BYTES - 1) / BYTES, split, cut.splits, &from, &to);
     int64_t channels[2] = {from * BYTES, least(to * BYTES, room_of(&op->x))};
     int64_t *taps = (int64_t *)scene->scratch;
     Q *copy = scene->scratch + (groups * 4 * (int64_t)sizeof *taps + 63) / 64 * 64;
@@ -162,7 +153,7 @@ void depthwise(const struct op *op, const struct scene *scene, int64_t task, int
 /* Bytes that a task needs for itself. */
 int64_t depthwise_scratch(const struct op *op, int threads)
 {
-    struct cut cut = cut_of(op, threads);
+    struct shares cut = cut_of_channels(op, threads);
     int64_t lines = (op->y.height + cut.bands - 1) / cut.bands;
     int64_t taps = (op->kernel[0] * op->kernel[1] + 3) / 4 * 4;
     return taps * (int64_t)sizeof(int64_t) + 64 + band_bytes(op, lines, room_of(&op->x));

@@ -118,6 +118,19 @@ def _places(op: Op, layout: tuple[int, ...]) -> None:
         demand(least <= int(part.min()) and int(part.max()) < size, "pixels outside")
 
 
+def _select(op: Op, layout: tuple[int, ...]) -> None:
+    _float_stage(op, layout)
+    same_planes(op, op.x)
+    lanes, count = layout[0], op.x.channels // FLOAT
+    vectors = -(-op.y.channels // (FLOAT * lanes))
+    of_length(op, zeros=vectors * lanes, numbers=vectors * lanes, sizes=vectors)
+    places = op.arrays["zeros"][: vectors * lanes].reshape(vectors, lanes)
+    demand(int(places.min()) >= 0 and int(places.max()) < count, "channels outside")
+    first = op.arrays["sizes"][:vectors, None]
+    near = (first <= places) & (places < first + lanes) & (first < count)
+    demand(bool((near | (first < 0)).all()), "channels that are not there")
+
+
 FLOAT_CHECKS = {
     "FLOAT_CONVOLVE": _float_convolution,
     "FLOAT_DEPTHWISE": _float_depthwise,
@@ -132,4 +145,5 @@ FLOAT_CHECKS = {
     "FLOAT_RESHAPE": _reshape,
     "FLOAT_TRANSPOSE": _transpose,
     **dict.fromkeys(("FLOAT_PICK", "FLOAT_MIX"), _places),
+    "FLOAT_SELECT": _select,
 }

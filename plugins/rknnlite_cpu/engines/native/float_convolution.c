@@ -3,49 +3,20 @@
  * Weights are float16, [vector of output channels][tap][channel][lane]. Sums of a position are added in one order, whatever tile it
  * is in and however many threads there are.
  */
+#include "cut.h"
 #include "float_convolution.h"
 
-#define LINE 96              /* positions that make a row where a plane has no rows: 1x1 without stride */
-#define WORTH (1 << 17)      /* products that are worth waking another thread */
-#define CACHED (256 << 10)   /* bytes of x that a task works on */
 #define SIZE ((int64_t)sizeof(float))
 
-static int is_flat(const struct op *op)
-{
-    return op->kernel[0] == 1 && op->kernel[1] == 1 && op->strides[0] == 1 && op->strides[1] == 1 && !padded(op)
-           && op->x.height == op->y.height && op->x.width == op->y.width;
-}
-
-struct cut {
-    int64_t lines, width, bands, splits, blocks; /* rows of y of all items, and what they are divided into */
+static const struct kernel KERNEL = {
+    .value = SIZE, .block = FLOAT_ACROSS * LANES, .line = 96, .worth = 1 << 17, .cached = 256 << 10
 };
-
-static struct cut cut_of(const struct op *op, int threads)
-{
-    struct cut cut = {op->y.items * op->y.height, op->y.width, 1, 1, 0};
-    int64_t positions = cut.lines * cut.width, channels = op->y.channels / SIZE;
-    if (is_flat(op)) {
-        cut.width = LINE;
-        cut.lines = (positions + LINE - 1) / LINE;
-    }
-    cut.blocks = (channels + FLOAT_ACROSS * LANES - 1) / (FLOAT_ACROSS * LANES);
-    int64_t taps = op->kernel[0] * op->kernel[1];
-    int64_t wanted = positions * channels * (op->x.channels / SIZE) * taps / WORTH + 1;
-    wanted = threads == 1 ? 1 : least(wanted, 4 * threads);
-    int64_t bytes = op->x.items * op->x.height * op->x.width * op->x.pitch;
-    cut.bands = least(cut.lines, most(wanted, (bytes + CACHED - 1) / CACHED));
-    if (!is_flat(op))
-        cut.bands = least(cut.lines, (cut.bands + op->y.items - 1) / op->y.items * op->y.items);
-    if (cut.bands < wanted)
-        cut.splits = least(cut.blocks, (wanted + cut.bands - 1) / cut.bands);
-    return cut;
-}
 
 int64_t float_convolution_tasks(const struct op *op, int threads)
 {
     if (float_winograd(op))
         return float_winograd_tasks(op, threads);
-    struct cut cut = cut_of(op, threads);
+    struct cut cut = cut_of(op, threads, &KERNEL);
     return cut.bands * cut.splits;
 }
 
@@ -168,7 +139,7 @@ static const multiply_fn PRODUCTS[FLOAT_TILE][FLOAT_ACROSS] = {
 #endif
 };
 
-/* Lines of LINE positions or rows of one item, see `is_flat`, whose values begin at `here`. */
+/* Lines of `width` positions or rows of one item, see `is_flat`, whose values begin at `here`. */
 static void lines_of(const struct op *op, const struct scene *scene, const struct band *here, int64_t width, int64_t item,
                      const int64_t rows[2], const int64_t blocks[2])
 {
@@ -192,9 +163,9 @@ static void lines_of(const struct op *op, const struct scene *scene, const struc
         int64_t vectors = least(FLOAT_ACROSS, (op->y.channels / SIZE - tile.channel + LANES - 1) / LANES);
         tile.weights = (const half *)op->weights + block * FLOAT_ACROSS * tile.vector;
         for (int64_t line = rows[0]; line < rows[1]; line++) {
-            int64_t count = flat ? least(LINE, positions - line * LINE) : width;
+            int64_t count = flat ? least(width, positions - line * width) : width;
             int64_t tiles = (count + FLOAT_TILE - 1) / FLOAT_TILE;
-            int64_t at = flat ? line * LINE : (item * op->y.height + line) * op->y.width;
+            int64_t at = flat ? line * width : (item * op->y.height + line) * op->y.width;
             for (int64_t t = 0; t < tiles; t++) {
                 int64_t from, to;
                 part_of(count, t, tiles, &from, &to);
@@ -225,14 +196,14 @@ void float_convolve(const struct op *op, const struct scene *scene, int64_t task
         float_winograd_convolve(op, scene, task);
         return;
     }
-    struct cut cut = cut_of(op, scene->threads);
+    struct cut cut = cut_of(op, scene->threads, &KERNEL);
     int64_t band = task % cut.bands, split = task / cut.bands, blocks[2], rows[2];
     part_of(cut.blocks, split, cut.splits, &blocks[0], &blocks[1]);
     if (is_flat(op)) {
         part_of(cut.lines, band, cut.bands, &rows[0], &rows[1]);
-        Q *first = scene->work + op->x.offset + rows[0] * LINE * op->x.pitch;
-        struct band here = {first, LINE * op->x.pitch, op->x.pitch};
-        lines_of(op, scene, &here, LINE, 0, rows, blocks);
+        Q *first = scene->work + op->x.offset + rows[0] * cut.width * op->x.pitch;
+        struct band here = {first, cut.width * op->x.pitch, op->x.pitch};
+        lines_of(op, scene, &here, cut.width, 0, rows, blocks);
     } else {
         int64_t per_item = cut.bands / op->y.items;
         part_of(op->y.height, band % per_item, per_item, &rows[0], &rows[1]);
@@ -245,7 +216,7 @@ int64_t float_convolution_scratch(const struct op *op, int threads)
 {
     if (float_winograd(op))
         return float_winograd_scratch(op, threads);
-    struct cut cut = cut_of(op, threads);
+    struct cut cut = cut_of(op, threads, &KERNEL);
     if (is_flat(op))
         return 0;
     int64_t bands = cut.bands / op->y.items;

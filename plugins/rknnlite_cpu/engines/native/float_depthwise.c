@@ -2,31 +2,25 @@
  *
  * Weights are float16, [vector of channels][tap][lane].
  */
+#include "cut.h"
 #include "float_stage.h"
 
 #define WORTH (1 << 14)
 #define AT_A_TIME 6
 #define SIZE ((int64_t)sizeof(float))
 
-struct cut {
-    int64_t bands, splits, chunks; /* rows of an item, and vectors of channels, and what they are divided into */
-};
-
-static struct cut cut_of(const struct op *op, int threads)
+/* Rows of an item, and vectors of channels. */
+static struct shares cut_of_channels(const struct op *op, int threads)
 {
-    struct cut cut = {1, 1, (op->y.channels / SIZE + LANES - 1) / LANES};
-    int64_t taps = op->kernel[0] * op->kernel[1];
-    int64_t work = op->y.items * op->y.height * op->y.width * op->y.channels / SIZE * (taps + 8) / 8;
-    int64_t wanted = threads == 1 ? 1 : least(work / WORTH + 1, 4 * threads);
-    cut.bands = most(1, least(op->y.height, wanted / op->y.items));
-    if (cut.bands * op->y.items < wanted)
-        cut.splits = least(cut.chunks, wanted / (cut.bands * op->y.items) + 1);
-    return cut;
+    int64_t taps = op->kernel[0] * op->kernel[1], chunks = (op->y.channels / SIZE + LANES - 1) / LANES;
+    int64_t work = op->y.items * op->y.height * op->y.width * op->y.channels / SIZE * (taps + (op->flags & FUNCTION ? 24 : 8)) / 8;
+    int64_t wanted = tasks_wanted(work, WORTH, threads);
+    return shares_of(op->y.height, chunks, (wanted + op->y.items - 1) / op->y.items, 1, threads);
 }
 
 int64_t float_depthwise_tasks(const struct op *op, int threads)
 {
-    struct cut cut = cut_of(op, threads);
+    struct shares cut = cut_of_channels(op, threads);
     return op->y.items * cut.bands * cut.splits;
 }
 
@@ -143,11 +137,11 @@ static void edges(const struct op *op, const struct line *line, int64_t from, in
 
 void float_depthwise(const struct op *op, const struct scene *scene, int64_t task)
 {
-    struct cut cut = cut_of(op, scene->threads);
+    struct shares cut = cut_of_channels(op, scene->threads);
     int64_t band = task % cut.bands, split = task / cut.bands % cut.splits, item = task / cut.bands / cut.splits;
     int64_t lines[2], from, to, left, right, (*columns)[2] = (int64_t(*)[2])scene->scratch;
     part_of(op->y.height, band, cut.bands, &lines[0], &lines[1]);
-    part_of(cut.chunks, split, cut.splits, &from, &to);
+    part_of((op->y.channels / SIZE + LANES - 1) / LANES, split, cut.splits, &from, &to);
     int joined = !!(op->flags & (JOIN_ADD | JOIN_MULTIPLY));
     int whole = joined && (op->other.height * op->other.width > 1 || op->y.height * op->y.width == 1);
     int64_t pitch = op->x.pitch / SIZE, row = op->x.width * pitch, reach = op->dilations[1] * (op->kernel[1] - 1);

@@ -14,14 +14,14 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS, Shape, convolution_types, operator_of
 
 from ...ops import builder_of
-from ...ops.requantise import real_function
+from ...ops.requantise import line_of, real_function
 from ...values import Array
 from .convolutions import convolution_op
 from .float_places import PLACES, write_linear
 from .float_tokens import TOKENS
 from .joins_and_moves import MOVES
 from .kinds import Flag, Op, padding_of
-from .packing import float_weights, padded_to
+from .packing import float_weights, padded_to, selected_channels
 from .writer import Write, Writer, demand, demand_finite, demand_halves, demand_rounded, in_halves
 
 __all__ = ["check_float_node", "compute_what_is_read", "float_writer"]
@@ -125,8 +125,19 @@ def _convolution(writer: Writer, view: NodeView) -> None:
     op.arrays |= {"factor": padded_to(bias, count), "slope": padded_to(slope, count)}
     if fused.after is Activation.TABLE:
         _function(writer, op, view)
-    op.arrays["weights"] = float_weights(_half_weights(conv), lanes)
+    weight = _half_weights(conv)
+    if not conv.depthwise and _selects(op, weight):
+        op.kind = "FLOAT_SELECT"
+        op.arrays |= selected_channels(weight[:, :, 0, 0], lanes)
+    else:
+        op.arrays["weights"] = float_weights(weight, lanes)
     writer.ops.append(op)
+
+
+def _selects(op: Op, weight: Array) -> bool:
+    """Whether each result is one channel of x: so the converter moves channels."""
+    sides = (op.kernel, op.strides, padding_of(op))
+    return sides == ((1, 1), (1, 1), (0, 0, 0, 0)) and bool((np.count_nonzero(weight, axis=1) <= 1).all())
 
 
 def _function(writer: Writer, op: Op, view: NodeView) -> None:
@@ -136,6 +147,10 @@ def _function(writer: Writer, op: Op, view: NodeView) -> None:
     row = TABLE_FUNCTIONS[fused.function]
     parameters = row.table_parameters(stage)
     op.function = _COMPUTED.get(row.name, "") if set(parameters) <= {1.0} else ""
+    if row.line:
+        slope, offset = line_of(view, fused, stage)
+        op.function = "HARD_SIGMOID"
+        op.numbers |= {"unit": float(np.float32(slope)), "other_unit": float(np.float32(offset))}
     if not op.function:
         op.function = "TABLE_OF_INDICES"
         key = (fused.function, stage.float_line, parameters)

@@ -1,5 +1,6 @@
 /* What is done with floats row by row: joins, tables, pooling, and the way from and to Python's arrays. */
 #include "float_stage.h"
+#include "float_turns.h"
 
 #define SIZE ((int64_t)sizeof(float))
 
@@ -48,25 +49,29 @@ static void look_up_pixels(const struct op *op, const struct scene *scene, int64
     }
 }
 
+/* Taps [from, to) of a window that lie in x, where it begins at `first`. */
+INLINE void taps_inside(int64_t first, int64_t dilation, int64_t taps, int64_t size, int64_t *from, int64_t *to)
+{
+    *from = first < 0 ? (-first + dilation - 1) / dilation : 0;
+    *to = first >= size ? 0 : least(taps, (size - first + dilation - 1) / dilation);
+}
+
 static void pool_pixels(const struct op *op, const struct scene *scene, int64_t from, int64_t to)
 {
     int64_t room = room_of(&op->y) / SIZE, plane = op->y.height * op->y.width;
+    int64_t across = op->dilations[1] * op->x.pitch / SIZE, down = op->dilations[0] * op->x.width * op->x.pitch / SIZE;
     for (int64_t i = from; i < to; i++) {
-        int64_t item = i / plane, oy = i % plane / op->y.width, ox = i % op->y.width;
+        int64_t item = i / plane, oy = i % plane / op->y.width, ox = i % op->y.width, rows[2], columns[2];
         int64_t top = oy * op->strides[0] - op->pads[0], left = ox * op->strides[1] - op->pads[1];
+        taps_inside(top, op->dilations[0], op->kernel[0], op->x.height, &rows[0], &rows[1]);
+        taps_inside(left, op->dilations[1], op->kernel[1], op->x.width, &columns[0], &columns[1]);
+        const float *first = float_pixel(scene, &op->x, item, 0, 0) + (top * op->x.width + left) * (op->x.pitch / SIZE);
         float *y = (float *)pixel(scene, &op->y, item, oy, ox);
         for (int64_t c = 0; c < room; c += LANES) {
             vf best = all_f(-__builtin_inff());
-            for (int64_t ky = 0; ky < op->kernel[0]; ky++) {
-                int64_t row = top + ky * op->dilations[0];
-                if (row < 0 || row >= op->x.height)
-                    continue;
-                for (int64_t kx = 0; kx < op->kernel[1]; kx++) {
-                    int64_t column = left + kx * op->dilations[1];
-                    if (column >= 0 && column < op->x.width)
-                        best = larger(best, load_f(float_pixel(scene, &op->x, item, row, column) + c));
-                }
-            }
+            for (int64_t ky = rows[0]; ky < rows[1]; ky++)
+                for (int64_t kx = columns[0]; kx < columns[1]; kx++)
+                    best = larger(best, load_f(first + ky * down + kx * across + c));
             store_some(y + c, best, room - c);
         }
     }
@@ -86,28 +91,23 @@ void float_pixels(const struct op *op, const struct scene *scene, int64_t task, 
     }
 }
 
-/* Rows of NCHW arrays, 16 channels at a time: lines of the cache hold as many of a pixel. */
+/* NCHW arrays: pixels of a tensor are made of them, or they of those. */
 void float_move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
     const struct tensor *t = &op->y;
-    int64_t from, to, channels = t->channels / SIZE, pitch = t->pitch / SIZE, plane = t->height * t->width;
-    part_of(t->items * t->height, task, tasks, &from, &to);
-    for (int64_t line = from; line < to; line++) {
-        int64_t item = line / t->height, row = line % t->height;
-        float *pixels = (float *)pixel(scene, t, item, row, 0);
-        int64_t first = item * channels * plane + row * t->width;
-        for (int64_t block = 0; block < channels; block += 16)
-            for (int64_t c = block; c < least(channels, block + 16); c++) {
-                float *here = pixels + c;
-                if (op->kind == FLOAT_TAKE) {
-                    const float *there = scene->inputs[op->place] + first + c * plane;
-                    for (int64_t x = 0; x < t->width; x++)
-                        here[x * pitch] = there[x];
-                } else {
-                    float *there = scene->outputs[op->place] + first + c * plane;
-                    for (int64_t x = 0; x < t->width; x++)
-                        there[x] = here[x * pitch];
-                }
-            }
+    int64_t channels = t->channels / SIZE, pitch = t->pitch / SIZE, plane = t->height * t->width, room = room_of(t) / SIZE;
+    int64_t from, to, count;
+    part_of(t->items * plane, task, tasks, &from, &to);
+    for (int64_t i = from; i < to; i += count) {
+        int64_t first = i / plane * channels * plane + i % plane;
+        float *pixels = (float *)(scene->work + t->offset + i * t->pitch);
+        count = least(AT_A_TIME, least(to - i, plane - i % plane));
+        for (int64_t c = 0; c < channels; c += AT_A_TIME) {
+            int64_t some = least(AT_A_TIME, channels - c);
+            if (op->kind == FLOAT_TAKE)
+                take_block(scene->inputs[op->place] + first + c * plane, plane, pixels + c, pitch, count, some, room - c);
+            else
+                give_block(pixels + c, pitch, scene->outputs[op->place] + first + c * plane, plane, count, some);
+        }
     }
 }

@@ -10,12 +10,13 @@ struct float_stage {
     const float *bias, *slope;
     const half *table;
     int64_t function;
+    float unit, added; /* of HARD_SIGMOID */
 };
 
 INLINE struct float_stage float_stage_of(const struct op *op)
 {
     return (struct float_stage){all_f(op->first_low), all_f(op->first_high), all_f(op->low), all_f(op->high),
-                                op->factor, op->slope, (const half *)op->table, op->function};
+                                op->factor, op->slope, (const half *)op->table, op->function, op->unit, op->other_unit};
 }
 
 /* 2^x for |x| <= 126, to 2e-7 of it: a polynomial for what is left of the nearest whole number. */
@@ -34,6 +35,8 @@ INLINE vf float_function(const struct float_stage *stage, vf x)
 {
     if (stage->function == HARD_SWISH)
         return rounded(x * smaller(larger(x / 6.0f + 0.5f, (vf){}), all_f(1)));
+    if (stage->function == HARD_SIGMOID)
+        return rounded(smaller(all_f(1), larger((vf){}, x * stage->unit + stage->added)));
     if (stage->function == TABLE_OF_INDICES)
         return looked_up(stage->table, x);
     /* below 2^-64 times the largest float16 nothing is left, and tiny numbers take the processor twice the time */

@@ -1,6 +1,7 @@
 /* What networks of tokens are made of: normalisation over channels, attention, reshaping, and rows that change with channels. */
 #include "float_products.h"
 #include "float_stage.h"
+#include "float_turns.h"
 #include "root.h"
 
 #define SIZE ((int64_t)sizeof(float))
@@ -154,12 +155,14 @@ static void reshape(const struct op *op, const struct scene *scene, int64_t from
 /* Columns become channels, channels columns. */
 static void transpose(const struct op *op, const struct scene *scene, int64_t from, int64_t to)
 {
-    int64_t channels = op->y.channels / SIZE;
-    for (int64_t i = from; i < to; i++) {
+    int64_t channels = op->y.channels / SIZE, pitch = op->x.pitch / SIZE, count;
+    for (int64_t i = from; i < to; i += count) {
         int64_t row = i / op->y.width, column = i % op->y.width;
+        const float *x = (const float *)(scene->work + op->x.offset + row * op->x.width * op->x.pitch) + column;
         float *y = (float *)(scene->work + op->y.offset + i * op->y.pitch);
-        for (int64_t c = 0; c < channels; c++)
-            y[c] = *((const float *)(scene->work + op->x.offset + (row * op->x.width + c) * op->x.pitch) + column);
+        count = least(AT_A_TIME, least(to - i, op->y.width - column));
+        for (int64_t c = 0; c < channels; c += AT_A_TIME)
+            give_block(x + c * pitch, pitch, y + c, op->y.pitch / SIZE, least(AT_A_TIME, channels - c), count);
     }
 }
 

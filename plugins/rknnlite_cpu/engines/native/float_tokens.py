@@ -5,18 +5,23 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from rknnlite_graph.graph import Tensor
+from rknnlite_graph.lowering import NotLowered
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.norms import norm_spec
 
 from ...values import Array
 from .kinds import FLOAT, Op, Plane
 from .packing import padded_to
-from .writer import Write, Writer, demand, demand_finite, demand_halves, demand_rounded, sides_of
+from .shuffles import write_reshape, write_transpose
+from .writer import Write, Writer, demand, demand_finite, demand_halves, sides_of
 
 __all__ = ["TOKENS"]
 
 _MODES = {"layer": 0, "rms": 1, "l2": 2, "pixel": 2}
 _LINE = 64
+_LANES = 16
+"""Channels of a pixel that are worth a run of their own."""
 
 
 def _norm(writer: Writer, view: NodeView) -> None:
@@ -63,23 +68,33 @@ def _attention(writer: Writer, view: NodeView) -> None:
 def _reshape(writer: Writer, view: NodeView) -> None:
     """Where every pixel keeps its channels nothing is done."""
     demand_halves(view, 1)
-    demand_rounded(view)
     x, y = view.tensor(0), view.outputs[0]
     demand(prod(x.shape) == prod(y.shape), "its values")
-    before, after = sides_of(x), sides_of(y)
-    if before[:2] == after[:2] and writer.plane(x).pitch % _LINE == 0:
-        writer.part(y, x, 0)
-        return
-    writer.ops.append(Op("FLOAT_RESHAPE", y=writer.plane(y), x=writer.plane(x)))
+    before, after, plane = sides_of(x), sides_of(y), writer.rounded(x)
+    if before[:2] == after[:2] and plane.pitch % _LINE == 0:
+        writer.parts.add(writer.plane(y), plane, 0)
+    elif prod(before[2:]) == prod(after[2:]) and min(before[1], after[1]) >= _LANES:
+        writer.ops.append(Op("FLOAT_RESHAPE", y=writer.plane(y), x=plane))
+    else:
+        _cut(writer, x, y, plane)
+
+
+def _cut(writer: Writer, x: Tensor, y: Tensor, plane: Plane) -> None:
+    """Where axes are cut or joined values move along them, else one by one."""
+    try:
+        write_reshape(writer, x, y, plane)
+    except NotLowered:
+        writer.ops.append(Op("FLOAT_RESHAPE", y=writer.plane(y), x=plane))
 
 
 def _transpose(writer: Writer, view: NodeView) -> None:
-    """Channels and columns."""
+    """Channels and columns by themselves, or any order of the axes."""
     demand_halves(view, 1)
-    demand_rounded(view)
-    perm = list(view.attrs.get("perm") or [])
-    demand(perm == [0, 3, 2, 1], f"axes {perm}")
-    writer.ops.append(Op("FLOAT_TRANSPOSE", y=writer.plane(view.outputs[0]), x=writer.plane(view.tensor(0))))
+    plane = writer.rounded(view.tensor(0))
+    if list(view.attrs.get("perm") or []) == [0, 3, 2, 1]:
+        writer.ops.append(Op("FLOAT_TRANSPOSE", y=writer.plane(view.outputs[0]), x=plane))
+    else:
+        write_transpose(writer, view, plane)
 
 
 TOKENS: dict[str, Write] = {

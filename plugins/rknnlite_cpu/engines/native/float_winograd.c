@@ -5,6 +5,7 @@
  * transformed for some output channels when they are needed, so that they are held once. What an infinite value does to others
  * of its tile is told by a NaN: such rows are computed again, straight.
  */
+#include "cut.h"
 #include "float_convolution.h"
 #include "float_products.h"
 
@@ -22,15 +23,15 @@ int float_winograd(const struct op *op)
     return threes && tiles >= FEWEST && op->x.channels / SIZE >= 16 && op->y.channels / SIZE >= 2 * LANES;
 }
 
-struct cut {
+struct tiling {
     int64_t down, across, rows, bands, blocks, splits; /* tiles of a plane, rows of them in a band */
     int64_t tiles, pitch;                              /* of a band; floats from one transformed tile to the next */
 };
 
-static struct cut cut_of(const struct op *op, int threads)
+static struct tiling tiling_of(const struct op *op, int threads)
 {
     int64_t inputs = op->x.channels / SIZE, outputs = op->y.channels / SIZE;
-    struct cut cut = {.down = (op->y.height + 1) / 2, .across = (op->y.width + 1) / 2};
+    struct tiling cut = {.down = (op->y.height + 1) / 2, .across = (op->y.width + 1) / 2};
     cut.pitch = (inputs + LANES - 1) / LANES * LANES;
     int64_t wanted = most(FEWEST, CACHED / (PLACES * SIZE * cut.pitch));
     cut.bands = most(1, cut.down * cut.across / wanted);
@@ -39,15 +40,14 @@ static struct cut cut_of(const struct op *op, int threads)
     cut.tiles = cut.rows * cut.across;
     cut.blocks = (outputs + WIDE - 1) / WIDE;
     int64_t tasks = op->y.items * cut.bands;
-    wanted = PLACES * op->y.items * cut.down * cut.across * inputs * outputs / WORTH + 1;
-    wanted = threads == 1 ? 1 : least(wanted, 4 * threads);
+    wanted = tasks_wanted(PLACES * op->y.items * cut.down * cut.across * inputs * outputs, WORTH, threads);
     cut.splits = least(cut.blocks, (wanted + tasks - 1) / tasks);
     return cut;
 }
 
 int64_t float_winograd_tasks(const struct op *op, int threads)
 {
-    struct cut cut = cut_of(op, threads);
+    struct tiling cut = tiling_of(op, threads);
     return op->y.items * cut.bands * cut.splits;
 }
 
@@ -58,7 +58,7 @@ INLINE void turned(vf *d, const int step)
     d[0] = a, d[step] = b, d[2 * step] = c, d[3 * step] = e;
 }
 
-static void transform_tiles(const struct op *op, const struct scene *scene, const struct cut *cut, int64_t item,
+static void transform_tiles(const struct op *op, const struct scene *scene, const struct tiling *cut, int64_t item,
                             const int64_t rows[2], float *to, float *zeros)
 {
     memset(zeros, 0, cut->pitch * SIZE);
@@ -117,7 +117,7 @@ static void transform_weights(const struct op *op, int64_t block, float *to)
 }
 
 /* Products of a band -> positions of y; 1: there is a NaN among the sums. */
-INLINE int store_tiles(const struct op *op, const int64_t flags, const struct scene *scene, const struct cut *cut,
+INLINE int store_tiles(const struct op *op, const int64_t flags, const struct scene *scene, const struct tiling *cut,
                        int64_t item, const int64_t rows[2], int64_t block, const float *from)
 {
     const struct float_stage stage = float_stage_of(op);
@@ -159,7 +159,7 @@ INLINE int store_tiles(const struct op *op, const int64_t flags, const struct sc
     return found != 0;
 }
 
-static int store_all(const struct op *op, const struct scene *scene, const struct cut *cut, int64_t item,
+static int store_all(const struct op *op, const struct scene *scene, const struct tiling *cut, int64_t item,
                      const int64_t rows[2], int64_t block, const float *from)
 {
     if (op->flags == 0)
@@ -171,7 +171,7 @@ static int store_all(const struct op *op, const struct scene *scene, const struc
 
 void float_winograd_convolve(const struct op *op, const struct scene *scene, int64_t task)
 {
-    struct cut cut = cut_of(op, scene->threads);
+    struct tiling cut = tiling_of(op, scene->threads);
     int64_t band = task % cut.bands, item = task / cut.bands % op->y.items, split = task / cut.bands / op->y.items;
     int64_t rows[2] = {band * cut.rows, least(cut.down, (band + 1) * cut.rows)}, from, to;
     int64_t inputs = op->x.channels / SIZE, count = (rows[1] - rows[0]) * cut.across;
@@ -199,7 +199,7 @@ void float_winograd_convolve(const struct op *op, const struct scene *scene, int
 /* Bytes that a task needs for itself. */
 int64_t float_winograd_scratch(const struct op *op, int threads)
 {
-    struct cut cut = cut_of(op, threads);
+    struct tiling cut = tiling_of(op, threads);
     int64_t inputs = op->x.channels / SIZE;
     int64_t floats = PLACES * (cut.tiles * (cut.pitch + WIDE) + inputs * WIDE) + cut.pitch;
     return floats * SIZE + 64 + band_bytes(op, 2 * cut.rows, room_of(&op->x));

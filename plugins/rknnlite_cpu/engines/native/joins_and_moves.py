@@ -7,17 +7,30 @@ from functools import partial
 from math import prod
 
 import numpy as np
-from rknnlite_graph.graph import Tensor
+from rknnlite_graph.graph import Activation, Tensor
 from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.resize_coordinates import Linear, resize_steps
 
 from ...ops import builder_of
-from ...values import decode, encode
+from ...ops.norm import scale_and_offset
+from ...registry import stored_operand
+from ...values import Array, decode, encode
 from .attention import write_attention, write_norm
 from .kinds import Flag, Op, padding_of
+from .packing import padded_to
 from .planes import write_gather, write_linear_resize, write_nearest_resize, write_pad, write_stored
 from .shuffles import write_part, write_reshape, write_slice, write_transpose
-from .writer import Write, Writer, demand, demand_bytes, in_bytes, in_halves, output_numbers, sides_of
+from .writer import (
+    Write,
+    Writer,
+    demand,
+    demand_bytes,
+    demand_finite,
+    in_bytes,
+    in_halves,
+    output_numbers,
+    sides_of,
+)
 
 __all__ = ["MOVES", "WRITERS", "write_table"]
 
@@ -76,6 +89,36 @@ def write_table(writer: Writer, view: NodeView) -> None:
     kernel = builder(view)
     table = writer.table(x, y, lambda values: kernel([values])[0])
     writer.ops.append(Op("TABLE", y=writer.plane(y), x=writer.plane(x), arrays={"table": table}))
+
+
+def _scale(writer: Writer, view: NodeView) -> None:
+    """BatchNormalization: a factor and an offset per channel."""
+    fused = view.node.fused
+    demand(view.is_const(1) and view.is_const(2), "numbers that are computed")
+    rectify = fused is not None and fused.after is Activation.RELU
+    _per_channel(writer, view, *scale_and_offset(view), Flag.RECTIFY if rectify else 0)
+
+
+def _prelu(writer: Writer, view: NodeView) -> None:
+    demand(view.is_const(1), "slopes that are computed")
+    slope = stored_operand(view, 1).astype(np.float32).reshape(-1)
+    _per_channel(writer, view, slope, np.zeros(1, np.float32), Flag.SLOPED)
+
+
+def _per_channel(writer: Writer, view: NodeView, factor: Array, added: Array, flags: int) -> None:
+    x, y = view.tensor(0), view.outputs[0]
+    demand_bytes(x, y)
+    demand(x.shape == y.shape and view.live == [x.index], "its operands")
+    demand_finite(factor, added)
+    count = x.shape[1]
+    demand({factor.size, added.size} <= {1, count}, "numbers that differ by position")
+    op = Op("SCALE", y=writer.plane(y), x=writer.plane(x), flags=flags)
+    for name, numbers in (("slope", factor), ("factor", added)):
+        op.arrays[name] = padded_to(np.broadcast_to(numbers, count).astype(np.float32), op.y.room)
+    assert x.quant is not None
+    op.numbers = {"unit": x.quant.scale}
+    output_numbers(writer, op, y)
+    writer.ops.append(op)
 
 
 def _max_pool(writer: Writer, view: NodeView) -> None:
@@ -221,6 +264,9 @@ MOVES: dict[str, Write] = {
 """Of 8 bits and of float16."""
 WRITERS: dict[str, Write] = {
     "Add": partial(_join, "ADD", False),
+    "BatchNormalization": _scale,
+    "BatchNormalizationRelu": _scale,
+    "PRelu": _prelu,
     "AddRelu": partial(_join, "ADD", True),
     "Mul": partial(_join, "MULTIPLY", False),
     "MulRelu": partial(_join, "MULTIPLY", True),

@@ -48,7 +48,7 @@ class NativeLowering:
 
     def segment(self, graph: Graph, segment: Segment, form: Form) -> bytes:
         """The program of a segment, as it is kept. Raises NotLowered, ModelInvalid."""
-        writer = Writer(graph, self._layout)
+        writer = Writer(graph, self._layout, segment)
         for number, index in enumerate(segment.inputs):
             readers = [node for node in segment.nodes if index in node.inputs]
             dense = all(node.conv is not None and not node.conv.depthwise for node in readers)

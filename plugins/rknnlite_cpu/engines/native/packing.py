@@ -13,6 +13,7 @@ __all__ = [
     "eight_bits",
     "float_weights",
     "padded_to",
+    "selected_channels",
 ]
 
 
@@ -73,3 +74,23 @@ def float_weights(weight: Array, lanes: int) -> Array:
     vectors = -(-count // lanes)
     whole = padded_to(weight.astype(np.float16), vectors * lanes)
     return whole.reshape(vectors, lanes, channels, kh, kw).transpose(0, 3, 4, 2, 1).reshape(-1).view(np.int8)
+
+
+def selected_channels(weight: Array, lanes: int) -> dict[str, Array]:
+    """[OC, IC] with one weight in a row, or none -> what ``float_select`` of ``float_places.c`` reads."""
+    count = len(weight)
+    places = np.argmax(weight != 0, axis=1)
+    factors = weight[np.arange(count), places].astype(np.float32)
+    used = factors != 0
+    # where nothing is taken, the channel of a neighbour
+    places = padded_to(places, -(-count // lanes) * lanes).reshape(-1, lanes)
+    used = padded_to(used, places.size).reshape(-1, lanes)
+    first = np.where(used, places, weight.shape[1]).min(axis=1)
+    first = np.where(used.any(axis=1), first, 0)
+    places = np.where(used, places, first[:, None])
+    near = (places < first[:, None] + lanes).all(axis=1)
+    return {
+        "zeros": places.astype(np.int32).reshape(-1),
+        "numbers": padded_to(factors, places.size),
+        "sizes": np.where(near, first, -1).astype(np.int64),
+    }

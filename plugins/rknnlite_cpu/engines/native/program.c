@@ -3,7 +3,7 @@
  * Nobody waits for a thread that has not come: whoever is there does the tasks. A node begins when the last task of the one before
  * is done. Threads look for work for a moment, then sleep; they belong to one run at a time and are kept for the next.
  */
-#include "program.h"
+#include "cut.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -49,12 +49,14 @@ int64_t tasks_of(const struct op *op, int threads)
     if (op->kind == FLOAT_SCORES || op->kind == FLOAT_WEIGH)
         return float_attention_tasks(op, threads);
     const struct tensor *t = op->kind == GIVE ? &op->x : &op->y;
-    int64_t rows = t->items * t->height, work = rows * t->width * t->pitch / (16 << 10) + 1;
+    int64_t rows = t->items * t->height, work = rows * t->width * t->pitch;
     if (op->kind == NORMALISE) /* positions are a matter of their own */
         rows *= t->width, work *= 4;
-    if (op->kind == FLOAT_NORM || op->kind == FLOAT_RESHAPE || op->kind == FLOAT_TRANSPOSE)
+    if (op->kind >= FLOAT_CONVOLVE && op->kind != FLOAT_PICK && op->kind != FLOAT_MIX)
         rows *= t->width;
-    return threads == 1 ? 1 : least(least(rows, work), 4 * threads);
+    if (op->kind == ADD || op->kind == MULTIPLY || op->kind == SCALE || op->kind == TABLE)
+        rows *= t->width, work *= 2;
+    return least(rows, tasks_wanted(work, 16 << 10, threads));
 }
 
 void run_task(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
@@ -63,7 +65,7 @@ void run_task(const struct op *op, const struct scene *scene, int64_t task, int6
     case CONVOLVE: convolve(op, scene, task, tasks); break;
     case DEPTHWISE: depthwise(op, scene, task, tasks); break;
     case MAX_POOL: pool(op, scene, task, tasks); break;
-    case ADD: case MULTIPLY: case TABLE: elementwise(op, scene, task, tasks); break;
+    case ADD: case MULTIPLY: case TABLE: case SCALE: elementwise(op, scene, task, tasks); break;
     case RECURRENT: recur(op, scene, task, tasks); break;
     case ATTEND: attend(op, scene, task, tasks); break;
     case NORMALISE: normalise(op, scene, task, tasks); break;
@@ -75,6 +77,7 @@ void run_task(const struct op *op, const struct scene *scene, int64_t task, int6
     case FLOAT_CONVOLVE: float_convolve(op, scene, task); break;
     case FLOAT_DEPTHWISE: float_depthwise(op, scene, task); break;
     case FLOAT_PICK: case FLOAT_MIX: float_place(op, scene, task, tasks); break;
+    case FLOAT_SELECT: float_select(op, scene, task, tasks); break;
     case FLOAT_NORM: float_normalise(op, scene, task, tasks); break;
     case FLOAT_SCORES: case FLOAT_WEIGH: float_attend(op, scene, task); break;
     case FLOAT_RESHAPE: case FLOAT_TRANSPOSE: float_reorder(op, scene, task, tasks); break;
@@ -104,14 +107,15 @@ static void wake(struct team *team)
     }
 }
 
-/* Make the tasks of the team's op be there for all. */
+/* Make the tasks of the team's op be there for all; a single one is done by who calls, so that nobody is woken for it. */
 static void publish(struct team *team)
 {
     team->tasks = tasks_of(team->op, team->scene.threads);
     atomic_store(&team->open, team->tasks);
     uint64_t number = (atomic_load(&team->left) >> 32) + 1;
     atomic_store(&team->left, number << 32 | (uint64_t)team->tasks);
-    wake(team);
+    if (team->tasks > 1)
+        wake(team);
 }
 
 /* Take a task and do it; the last one of a node begins the next. 0: there is none to take. */

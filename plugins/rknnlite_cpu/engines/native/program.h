@@ -11,11 +11,11 @@ struct tensor {
 
 enum kind {
     CONVOLVE, DEPTHWISE, ADD, MULTIPLY, TABLE, MAX_POOL, COPY, SPREAD, TAKE, GIVE,
-    RECURRENT, SHUFFLE, TO_FLOATS, TO_BYTES, ATTEND, NORMALISE, PICK, BILINEAR, PUT,
+    RECURRENT, SHUFFLE, TO_FLOATS, TO_BYTES, ATTEND, NORMALISE, PICK, BILINEAR, PUT, SCALE,
     /* of float16 as float32, four of the bytes that `channels` counts each; `weights` and `table` are float16, `factor` a bias */
     FLOAT_CONVOLVE, FLOAT_DEPTHWISE, FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_SCALE, FLOAT_TABLE, FLOAT_MAX_POOL,
     FLOAT_TAKE, FLOAT_GIVE, FLOAT_NORM, FLOAT_SCORES, FLOAT_WEIGH, FLOAT_RESHAPE, FLOAT_TRANSPOSE,
-    FLOAT_PICK, FLOAT_MIX
+    FLOAT_PICK, FLOAT_MIX, FLOAT_SELECT
 };
 enum flags {
     LIMITED = 1,    /* before the operand joins: limits */
@@ -31,9 +31,10 @@ enum flags {
     FLOATS_IN = 1024, /* RECURRENT: x is of floats */
     FLOATS_OUT = 2048,
     HALVES = 4096, /* weights are of float16 */
+    ROUNDED = 8192, /* results are float16 before they become bytes */
     STORED = 1 << 16 /* FLOAT_*: sums are rounded before anything else is done */
 };
-enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH };
+enum function { TABLE_OF_INDICES, SIGMOID, TANH, SWISH, MISH, ELU, HARD_SWISH, HARD_SIGMOID };
 enum number { REACH, FACTOR, COUNT, ABOVE, BELOW = ABOVE + 5, PARAMETER = BELOW + 5, NUMBERS };
 
 struct op {
@@ -91,6 +92,7 @@ void float_pixels(const struct op *op, const struct scene *scene, int64_t task, 
 void float_normalise(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void float_attend(const struct op *op, const struct scene *scene, int64_t task);
 void float_place(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
+void float_select(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void float_reorder(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void float_move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);
 void move(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks);

@@ -3,7 +3,8 @@
 #define RKNNLITE_RATIONAL_H
 #include "program.h"
 
-INLINE vf limited(vf v, float low, float high) { return smaller(larger(v, all_f(low)), all_f(high)); }
+/* A NaN passes: of two operands the second one is what it is then. */
+INLINE vf limited(vf v, float low, float high) { return smaller(all_f(high), larger(all_f(low), v)); }
 
 INLINE vf polynomial(const float *coefficients, const int count, vf square)
 {

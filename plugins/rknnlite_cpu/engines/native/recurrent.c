@@ -1,8 +1,10 @@
 /* LSTM and GRU, as ops/ordered_recurrence.py defines them: float32, products added in the order of the inputs.
  *
  * Weights are [direction][LANES hidden values][input][gate][lane]; where the candidate of a GRU is reset first, those of its other two
- * gates come first and its own after them; W and then R, as float16 where that is all of them (flag HALVES). A task has a direction and some items of the batch.
+ * gates come first and its own after them; W and then R, as float16 where that is all of them (flag HALVES). `slope`, where it is
+ * there, has the float of each byte of x. A task has a direction and some items of the batch.
  */
+#include "float_vectors.h"
 #include "rational.h"
 
 #define ROWS 4 /* operands that a product works on at a time */
@@ -40,22 +42,7 @@ int64_t recurrent_scratch(const struct op *op)
 /* LANES weights, the first of them `place` values on. */
 INLINE vf weights_at(const char *weights, int64_t place, const int halves)
 {
-    if (!halves)
-        return load_f((const float *)weights + place);
-    const char *from = weights + place * sizeof(uint16_t);
-#if defined(__AVX512F__) && LANES == 16
-    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
-#elif defined(__F16C__) && LANES == 8
-    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
-#elif defined(__aarch64__)
-    return (vf)vcvt_f32_f16(vld1_f16((const float16_t *)from));
-#else
-    typedef uint16_t vh __attribute__((vector_size(2 * LANES)));
-    vh stored;
-    memcpy(&stored, from, sizeof stored);
-    vi bits = __builtin_convertvector(stored, vi);
-    return (vf)((vi)((vf)((bits & 0x7FFF) << 13) * 0x1p112f) | (bits & 0x8000) << 16);
-#endif
+    return halves ? of_halves(load_h((const half *)weights + place)) : load_f((const float *)weights + place);
 }
 
 /* [block][row][gate] of some blocks: sums over the inputs in their order. */
@@ -200,25 +187,16 @@ static void read_row(const struct op *op, const struct scene *scene, int64_t ste
     const Q *from = scene->work + op->x.offset + step * op->sizes[X_STEP] + item * op->sizes[X_ITEM];
     const int64_t inputs = op->sizes[INPUTS], across = op->sizes[X_VALUE];
     const int32_t zero = (int32_t)op->x.zero;
-    const float unit = op->unit;
+    const float unit = op->unit, *table = op->slope;
     if (op->flags & FLOATS_IN)
         for (int64_t k = 0; k < inputs; k++)
             memcpy(to + k, from + k * across, sizeof *to);
+    else if (table)
+        for (int64_t k = 0; k < inputs; k++)
+            to[k] = table[(uint8_t)from[k * across]];
     else
         for (int64_t k = 0; k < inputs; k++)
             to[k] = (float)((int32_t)from[k * across] - zero) * unit;
-}
-
-/* To the nearest float16; values are far below its largest one. */
-INLINE float halved(float v)
-{
-    if (v < 0x1p-14f && v > -0x1p-14f)
-        return (v + 0.75f) - 0.75f;
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    bits = (bits + 0xFFF + (bits >> 13 & 1)) & ~UINT32_C(0x1FFF);
-    memcpy(&v, &bits, sizeof bits);
-    return v;
 }
 
 static void write_row(const struct op *op, const struct scene *scene, int64_t step, int64_t direction, int64_t item,
@@ -226,20 +204,26 @@ static void write_row(const struct op *op, const struct scene *scene, int64_t st
 {
     const int64_t *sizes = op->sizes, across = sizes[Y_VALUE], hidden = sizes[HIDDEN];
     Q *to = scene->work + op->y.offset + step * sizes[Y_STEP] + direction * sizes[Y_DIRECTION] + item * sizes[Y_ITEM];
-    if (op->flags & FLOATS_OUT) {
-        for (int64_t j = 0; j < hidden; j++) {
-            float value = halved(from[j]);
-            memcpy(to + j * across, &value, sizeof value);
+    for (int64_t j = 0; j < hidden; j += LANES, to += LANES * across) {
+        const int64_t count = least(LANES, hidden - j);
+        vf v = load_f(from + j);
+        if (op->flags & (FLOATS_OUT | ROUNDED))
+            v = rounded(v);
+        if (op->flags & FLOATS_OUT) {
+            float values[LANES];
+            memcpy(values, &v, sizeof v);
+            for (int64_t i = 0; i < count; i++)
+                memcpy(to + i * across, values + i, sizeof *values);
+            continue;
         }
-        return;
-    }
-    for (int64_t j = 0; j < hidden; j += LANES) {
-        vf v = load_f(from + j) / op->step;
+        v = v / op->step;
         if (op->flags & ZERO_FIRST)
             v = v + op->first_low;
         vi stored = nearest(limited(v, op->low, op->high)) + (int32_t)op->place;
-        for (int64_t i = 0; i < least(LANES, hidden - j); i++)
-            to[(j + i) * across] = (Q)stored[i];
+        int32_t values[LANES];
+        memcpy(values, &stored, sizeof stored);
+        for (int64_t i = 0; i < count; i++)
+            to[i * across] = (Q)values[i];
     }
 }
 

@@ -1,4 +1,4 @@
-"""LSTM and GRU as ops (``ops/ordered_recurrence.py`` defines them), and the way from bytes to floats and back."""
+"""LSTM and GRU as ops, and the way from bytes to floats and back; ``ops/ordered_recurrence.py`` and ``ops/rnn.py`` define them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ def write_convert(writer: Writer, view: NodeView) -> None:
     """Bytes to floats by a table, and back."""
     x, y = view.tensor(0), view.outputs[0]
     demand(x.shape == y.shape, "its shape")
+    if view.node.index in writer.done:
+        return
     if y.quant is None:
         demand_bytes(x)
         demand(in_halves(y), "its result")
@@ -34,6 +36,10 @@ def write_convert(writer: Writer, view: NodeView) -> None:
         table = np.zeros(256, np.float32)
         table[(centred.astype(np.int64) + writer.zero(x)) & 255] = builder(view)([centred])[0].reshape(-1)
         demand_finite(table)
+        reader = writer.only_reader(y)
+        if reader is not None and reader.recurrent is not None and reader.inputs[0] == y.index:
+            writer.bytes_of[y.index] = x, table
+            return
         op = Op("TO_FLOATS", y=writer.plane(y), x=writer.plane(x), arrays={"factor": table})
     else:
         demand_bytes(y)
@@ -47,7 +53,8 @@ def write_recurrent(writer: Writer, view: NodeView) -> None:
     """One op for all directions."""
     params, x, y = view.node.recurrent, view.tensor(0), view.outputs[0]
     assert params is not None
-    demand(view.floats_behind_bytes, "it is of floats")
+    if not view.floats_behind_bytes:
+        demand(in_halves(x) and in_halves(y), "its values are not of float16")
     demand(len(view.outputs) == 1, "its last state is a result")
     demand(not view.is_const(0) and view.live == [x.index], "states or lengths that are computed")
     demand(not view.has(1), "lengths")
@@ -58,24 +65,28 @@ def write_recurrent(writer: Writer, view: NodeView) -> None:
     builder = builder_of(view.node.op)
     assert builder is not None
     builder(view)  # it refuses gates of other functions
-    demand(in_bytes(x) or _is_finite(view.graph, x), "an input that may be infinite")
-    op = Op("RECURRENT", y=writer.plane(y), x=writer.plane(x))
-    x_steps = _steps(writer, x)
+    finite = in_bytes(x) or not view.floats_behind_bytes or _is_finite(view.graph, x)
+    demand(finite, "an input that may be infinite")
+    source, table = writer.bytes_of.get(x.index, (x, None))
+    target = _bytes_behind(writer, y)
+    op = Op("RECURRENT", y=writer.plane(target), x=writer.plane(source))
+    x_steps = _steps(writer, source)
     if len(x.shape) != 3:
         x_steps = [x_steps[0], 0, x_steps[-1]]
     sizes = dict(
         zip(
             RECURRENT_SIZES,
             (steps, batch, inputs, params.hidden, params.gates, params.directions, params.reverse, params.linear_before_reset,
-             *x_steps, *_result_steps(writer, y, (steps, params.directions, batch, params.hidden))),
+             *x_steps, *_result_steps(writer, target, (steps, params.directions, batch, params.hidden))),
         )
     )  # fmt: skip
     if x.quant is not None:
         op.numbers["unit"] = x.quant.scale
-    else:
+    elif table is None:
         op.flags |= Flag.FLOATS_IN
-    if y.quant is not None:
-        output_numbers(writer, op, y)
+    if target.quant is not None:
+        output_numbers(writer, op, target)
+        op.flags |= 0 if target is y else Flag.ROUNDED
     else:
         demand(y.dtype is DType.FLOAT16, "its result")
         op.flags |= Flag.FLOATS_OUT
@@ -83,6 +94,8 @@ def write_recurrent(writer: Writer, view: NodeView) -> None:
         "sizes": np.array([sizes[name] for name in RECURRENT_SIZES], np.int64),
         "numbers": _numbers(view, params, batch, writer.lanes),
     }
+    if table is not None:
+        op.arrays["slope"] = table
     weights = _weights(params, writer.lanes)
     with np.errstate(over="ignore"):
         halves = weights.astype(np.float16)
@@ -93,6 +106,18 @@ def write_recurrent(writer: Writer, view: NodeView) -> None:
     else:
         op.arrays["factor"] = weights
     writer.ops.append(op)
+
+
+def _bytes_behind(writer: Writer, y: Tensor) -> Tensor:
+    """What becomes of a result of float16 that only bytes are made of, else the result."""
+    reader = writer.only_reader(y)
+    if y.dtype is not DType.FLOAT16 or reader is None or reader.op != "exDataConvert":
+        return y
+    target = writer.graph.tensors[reader.outputs[0]]
+    if not in_bytes(target) or target.shape != y.shape:
+        return y
+    writer.done.add(reader.index)
+    return target
 
 
 def _steps(writer: Writer, tensor: Tensor) -> list[int]:

@@ -3,27 +3,37 @@
 
 #define AXES 6
 
+/* `count` runs of `bytes`. */
+INLINE void move_runs(Q *to, const Q *from, const int64_t bytes, int64_t count, int64_t down, int64_t across)
+{
+    for (int64_t i = 0; i < count; i++, to += down, from += across)
+        memcpy(to, from, bytes);
+}
+
 /* Value after value of `count`, from place to place: [axis] sizes, bytes in x, bytes in y; x begins at `depth`, y at `place`. */
 void shuffle(const struct op *op, const struct scene *scene, int64_t task, int64_t tasks)
 {
     const int64_t *count = op->sizes, *across = count + AXES, *down = across + AXES;
     const Q *x = scene->work + op->x.offset + op->depth;
     Q *y = scene->work + op->y.offset + op->place;
+    const int64_t n = count[AXES - 1], step = across[AXES - 1], stride = down[AXES - 1];
+    const int runs = step == 1 && stride == 1, axes = runs ? AXES - 2 : AXES - 1; /* of lines: runs of bytes, or bytes */
     int64_t outer = 1, from, to;
-    for (int i = 0; i < AXES - 1; i++)
+    for (int i = 0; i < axes; i++)
         outer *= count[i];
     part_of(outer, task, tasks, &from, &to);
-    const int64_t n = count[AXES - 1], step = across[AXES - 1], stride = down[AXES - 1];
     for (int64_t line = from; line < to; line++) {
         const Q *source = x;
         Q *target = y;
         int64_t rest = line;
-        for (int i = AXES - 2; i >= 0; i--) {
+        for (int i = axes - 1; i >= 0; i--) {
             source += rest % count[i] * across[i], target += rest % count[i] * down[i];
             rest /= count[i];
         }
-        if (step == 1 && stride == 1)
-            memcpy(target, source, n);
+        if (runs && n == 4)
+            move_runs(target, source, 4, count[axes], down[axes], across[axes]);
+        else if (runs)
+            move_runs(target, source, n, count[axes], down[axes], across[axes]);
         else
             for (int64_t i = 0; i < n; i++)
                 target[i * stride] = source[i * step];

@@ -75,6 +75,29 @@ INLINE void join(const struct op *op, const int adds, vi a[4], vi b[4])
     }
 }
 
+/* Times `slope`, which is one per channel, and `factor` added; SLOPED: those below zero times it. */
+static void scale_pixel(const struct op *op, const Q *x, Q *y)
+{
+    const int64_t room = room_of(&op->y);
+    const vf unit = all_f(op->unit), step = all_f(op->step), first = all_f(op->first_low);
+    const vf low = all_f(op->low), high = all_f(op->high);
+    for (int64_t c = 0; c < room; c += LANES) {
+        vf v = to_float(__builtin_convertvector(load_narrow(x + c), vi) - (int32_t)op->x.zero) * unit;
+        vf product = v * load_f(op->slope + c);
+        if (op->flags & SLOPED)
+            v = (vf)(((vi)product & (v < 0)) | ((vi)v & ~(v < 0)));
+        else
+            v = product + load_f(op->factor + c);
+        if (op->flags & RECTIFY)
+            v = larger(v, (vf){});
+        v = v / step;
+        if (op->flags & ZERO_FIRST)
+            v = v + first;
+        vi stored = nearest(smaller(larger(v, low), high)) + (int32_t)op->place;
+        store_narrow(y + c, __builtin_convertvector(stored, vq_narrow));
+    }
+}
+
 /* Every byte by a table; bytes behind the last one of `from` are read, too. */
 INLINE void look_up_all(const struct table *table, const Q *from, Q *to, int64_t count)
 {
@@ -101,6 +124,11 @@ void elementwise(const struct op *op, const struct scene *scene, int64_t task, i
         for (int64_t i = from; i < to; i++)
             look_up_all(&table, scene->work + op->x.offset + i * op->x.pitch, scene->work + op->y.offset + i * op->y.pitch,
                         op->y.channels);
+        return;
+    }
+    if (op->kind == SCALE) {
+        for (int64_t i = from; i < to; i++)
+            scale_pixel(op, scene->work + op->x.offset + i * op->x.pitch, scene->work + op->y.offset + i * op->y.pitch);
         return;
     }
     int whole = op->other.height * op->other.width > 1 || plane == 1;

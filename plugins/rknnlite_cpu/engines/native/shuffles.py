@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Optional
 
 import numpy as np
 from rknnlite_graph.graph import Tensor
 from rknnlite_graph.node_view import NodeView
 
 from .kinds import AXES, Op, Plane
-from .writer import Writer, demand, demand_bytes
+from .writer import Writer, demand, demand_bytes, in_bytes, in_halves
 
 __all__ = ["steps_of", "write_part", "write_reshape", "write_slice", "write_transpose"]
 
@@ -22,11 +23,13 @@ def steps_of(plane: Plane, rank: int, unit: int = 1) -> list[int]:
     return [plane.height * plane.width * plane.pitch, unit, plane.width * plane.pitch, plane.pitch][:rank]
 
 
-def write_reshape(writer: Writer, x: Tensor, y: Tensor) -> None:
-    """Each axis of one shape is part of an axis of the other, or some of them."""
-    demand_bytes(x, y)
-    source, target = writer.plane(x), writer.plane(y)
-    ahead = [list(zip(t.shape, steps_of(plane, len(t.shape)))) for t, plane in ((x, source), (y, target))]
+def write_reshape(writer: Writer, x: Tensor, y: Tensor, read: Optional[Plane] = None) -> None:
+    """Each axis of one shape is part of an axis of the other, or some of them; ``read`` is where x lies, if elsewhere."""
+    _movable(x, y)
+    source, target, unit = read or writer.plane(x), writer.plane(y), writer.unit(x)
+    ahead = [
+        list(zip(t.shape, steps_of(plane, len(t.shape), unit))) for t, plane in ((x, source), (y, target))
+    ]
     axes: list[_Axis] = []
     while ahead[0] and ahead[1]:
         (n, across), (m, down) = ahead[0].pop(), ahead[1].pop()
@@ -38,22 +41,22 @@ def write_reshape(writer: Writer, x: Tensor, y: Tensor) -> None:
         if m > common:
             ahead[1].append((m // common, down * common))
     demand(prod(n for n, _, _ in axes) == prod(x.shape) == prod(y.shape), f"{x.shape} to {y.shape}")
-    _shuffle(writer, source, target, axes)
+    _shuffle(writer, source, target, axes, unit)
 
 
-def write_transpose(writer: Writer, view: NodeView) -> None:
-    """Any order of the axes."""
+def write_transpose(writer: Writer, view: NodeView, read: Optional[Plane] = None) -> None:
+    """Any order of the axes; see ``write_reshape``."""
     x, y = view.tensor(0), view.outputs[0]
-    demand_bytes(x, y)
+    _movable(x, y)
     demand(x.quant == y.quant and x.dtype is y.dtype, "its values")
     rank = len(x.shape)
     order = view.attrs.get("perm") or list(range(rank))[::-1]
     demand(sorted(order) == list(range(rank)), f"perm {order}")
     demand(tuple(x.shape[axis] for axis in order) == y.shape, f"{x.shape} to {y.shape}")
-    source, target = writer.plane(x), writer.plane(y)
-    across = steps_of(source, rank)
-    axes = [(x.shape[axis], across[axis], down) for axis, down in zip(order, steps_of(target, rank))]
-    _shuffle(writer, source, target, axes)
+    source, target, unit = read or writer.plane(x), writer.plane(y), writer.unit(x)
+    across = steps_of(source, rank, unit)
+    axes = [(x.shape[axis], across[axis], down) for axis, down in zip(order, steps_of(target, rank, unit))]
+    _shuffle(writer, source, target, axes, unit)
 
 
 def write_slice(writer: Writer, view: NodeView) -> None:
@@ -75,7 +78,7 @@ def write_slice(writer: Writer, view: NodeView) -> None:
     across, down = (steps_of(plane, len(x.shape)) for plane in (source, target))
     first = sum(part.start * step for part, step in zip(parts, across))
     found = [(len(part), step * part.step, to) for part, step, to in zip(parts, across, down)]
-    _shuffle(writer, source, target, found, first)
+    _shuffle(writer, source, target, found, first=first)
 
 
 def write_part(writer: Writer, part: Tensor, y: Tensor, axis: int, first: int) -> None:
@@ -88,11 +91,20 @@ def write_part(writer: Writer, part: Tensor, y: Tensor, axis: int, first: int) -
     _shuffle(writer, source, target, list(zip(part.shape, across, down)), place=first * down[axis])
 
 
-def _shuffle(writer: Writer, x: Plane, y: Plane, axes: list[_Axis], first: int = 0, place: int = 0) -> None:
-    """The innermost axis is one of bytes side by side in both where there is one, else the one that lies closest in y."""
+def _movable(x: Tensor, y: Tensor) -> None:
+    demand((in_bytes(x) and in_bytes(y)) or (in_halves(x) and in_halves(y)), "its values are not of 8 bits")
+
+
+def _shuffle(
+    writer: Writer, x: Plane, y: Plane, axes: list[_Axis], unit: int = 1, first: int = 0, place: int = 0
+) -> None:
+    """The innermost axis is one of bytes side by side in both where there is one, else the one that lies closest in y.
+
+    Values have ``unit`` bytes, which are such an axis.
+    """
     merged: list[_Axis] = []
     for n, across, down in sorted(
-        (axis for axis in axes if axis[0] > 1), key=lambda axis: (-axis[2], -axis[1])
+        (axis for axis in (*axes, (unit, 1, 1)) if axis[0] > 1), key=lambda axis: (-axis[2], -axis[1])
     ):
         if merged and (merged[-1][1], merged[-1][2]) == (across * n, down * n):
             merged[-1] = (merged[-1][0] * n, across, down)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
-from rknnlite_graph.graph import Graph, Tensor, TensorRole
-from rknnlite_graph.lowering import NotLowered
+from rknnlite_graph.graph import Graph, Node, Tensor, TensorRole
+from rknnlite_graph.lowering import NotLowered, Segment
 from rknnlite_graph.node_view import NodeView
 
 from rknnlite.tensor import DType
@@ -94,15 +95,29 @@ class Writer:
 
     Args:
         layout: of the library: sums in a vector, vectors at a time, what is added to an int8 value to store it.
+        segment: what is written, None for a node by itself.
     """
 
-    def __init__(self, graph: Graph, layout: tuple[int, ...]) -> None:
+    def __init__(self, graph: Graph, layout: tuple[int, ...], segment: Optional[Segment] = None) -> None:
         self.graph = graph
+        self._segment = segment
+        self.done: set[int] = set()
+        """Indices of nodes that the op of another one includes."""
+        self.bytes_of: dict[int, tuple[Tensor, Array]] = {}
+        """Floats, by their index, that nobody but the next op needs: the bytes that they are, and the float of each byte."""
         self.lanes, self.across, self.offset = layout
         self.ops: list[Op] = []
         self.parts = Parts()
         self._planes: dict[int, Plane] = {}
+        self._rounded: dict[int, Plane] = {}
         self._tables: dict[Any, Array] = {}
+
+    def only_reader(self, tensor: Tensor) -> Optional[Node]:
+        """The node that alone reads a tensor, where it is written with the others."""
+        if self._segment is None or tensor.index in self._segment.outputs:
+            return None
+        readers = [node for node in self._segment.nodes if tensor.index in node.inputs]
+        return readers[0] if len(readers) == 1 else None
 
     def part(self, tensor: Tensor, whole: Tensor, channel: int) -> None:
         """A tensor that is nobody's yet, as some channels of another one."""
@@ -133,6 +148,18 @@ class Writer:
             zero = 0 if floats else self.zero(tensor)
             self._planes[tensor.index] = Plane(items, height, width, channels, pitch, zero)
         return self._planes[tensor.index]
+
+    def rounded(self, tensor: Tensor) -> Plane:
+        """Where a tensor of float16 lies rounded: what a caller gives may not be."""
+        plane = self.plane(tensor)
+        if tensor.role is not TensorRole.INPUT:
+            return plane
+        if tensor.index not in self._rounded:
+            self._rounded[tensor.index] = to = replace(plane)
+            count = -(-plane.channels // (FLOAT * self.lanes)) * self.lanes
+            arrays = {"slope": np.ones(count, np.float32), "factor": np.zeros(count, np.float32)}
+            self.ops.append(Op("FLOAT_SCALE", y=to, x=plane, arrays=arrays))
+        return self._rounded[tensor.index]
 
     def alias(self, tensor: Tensor, of: Tensor) -> None:
         """The same bytes under another name."""
