@@ -29,6 +29,11 @@ _LIMIT = (
 )
 _SILU = "defect of the converter: the file has the table of plain SiLU instead of x * sigmoid(1.702 x)"
 
+_FIRST = (
+    "defect of the converter: of several SiLU, or Elu, with another parameter each, all get the table of the first. A board "
+    "computes with it, the simulator does not; where the calibrated range shows it, loading says so"
+)
+
 _LONG = (
     "kernels over 31 (32) with a dilation, or transposed: the converter does not split them, and their size overflows in the "
     "registers. The weights are whole: in float they give the simulator's answers"
@@ -61,6 +66,9 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
     ("conv+gelu", "*", f"{_APART}, the simulator computes both in one step"),
     ("deconv+tanh", "*", f"{_APART}; one step of the first is 2.7 steps of the result, 99.9 % are equal"),
     ("conv+quick_gelu", "rv1103b.*", _SILU),
+    ("silu_after_quick_gelu", "*", _FIRST),
+    ("quick_gelu_after_silu", "*", _FIRST),
+    ("elu_after_another", "*", _FIRST),
     (
         "swiglu",
         "*",
