@@ -168,7 +168,8 @@ def _mean_weight(conv: ConvParams, x: Tensor, y: Tensor, weight: Tensor, means: 
     """
     name, _, step = weight.name.rpartition("_2conv")
     elements = prod(x.shape[2:])
-    if not (conv.depthwise and name and step in ("0_i1", "1_i1") and elements):
+    alone = conv.depthwise or conv.weight_shape[:2] == (1, 1)
+    if not (alone and name and step in ("0_i1", "1_i1") and elements):
         return 0.0
     if step == "0_i1":
         means[name] = 1 / elements if y.shape[2:] == (1, 1) else 1 / sqrt(elements)
