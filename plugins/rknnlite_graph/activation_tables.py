@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,13 @@ def elu_alpha(high: Array, index_units: float) -> float:
 
 def silu_beta(high: Array, index_units: float) -> float:
     """Beta of x * sigmoid(beta * x) from its table (1.702 is the "quick GELU"), x = index / index_units."""
-    if high[512] <= 0:
-        return 1.0
-    x = np.arange(513) * 32 / index_units
+    return 1.0 if high[512] <= 0 else _silu_beta(high.astype(np.float64).tobytes(), index_units)
+
+
+@lru_cache(maxsize=16)
+def _silu_beta(table: bytes, index_units: float) -> float:
+    """A search, and all layers of a network have the same table."""
+    high, x = np.frombuffer(table), np.arange(513) * 32 / index_units
 
     def distance(beta: float) -> float:
         f = x / (1 + np.exp(-beta * x))

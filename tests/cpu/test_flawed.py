@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -73,3 +74,33 @@ def test_no_warning_where_nothing_is_seen(caplog: pytest.LogCaptureFixture) -> N
     assert np.array_equal(found, wanted)
     (line,) = [record for record in caplog.records if "multipliers" in record.message]
     assert line.levelno == logging.INFO and "none of which changes what comes out" in line.message
+
+
+@pytest.mark.parametrize("target", ["rk3588.i8", "rv1106.i8"])
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        ("silu_after_quick_gelu", r"its table is of x \* sigmoid\(1\.702 \* x\), but .* ends at -0\.27"),
+        ("elu_after_another", r"its table is of Elu with alpha 0\.3, but .* ends at -0\.9"),
+    ],
+)
+def test_a_table_of_another_layer(case: str, target: str, told: str) -> None:
+    """The file has the first layer's table twice: so has a board, while the simulator computes what the network says."""
+    inputs, wanted = simulated(case, target)
+    file = model(case, target, FLAWED)
+    (guess,) = [guess for guess in read_graph(file.model).guesses if "its table is of" in guess.fact]
+    assert re.search(told, guess.fact)
+    with open_cpu(file) as context:
+        (found,) = context.infer(inputs)
+        quant = context.outputs[0].quant
+    assert quant is not None
+    assert np.abs(found - wanted).max() > 5 * quant.scale
+
+
+@pytest.mark.parametrize(
+    ("target", "left_out"), [("rk3576.i8", True), ("rv1103b.i8", True), ("rk3588.i8", False)]
+)
+def test_a_bias_that_commands_leave_out(target: str, left_out: bool) -> None:
+    """Added as the simulator does (tests/cpu/test_swept.py), and told."""
+    guesses = read_graph(model("correlation_bias_relu", target).model).guesses
+    assert any("leave its bias out" in guess.fact for guess in guesses) == left_out

@@ -14,7 +14,7 @@ from tests.support.corpus import DATA
 
 FOLDER = DATA / "swept"
 FLAWED = DATA / "flawed"
-"""Files that the converter gets wrong (tools/corpus/flawed.py)."""
+"""Files that the converter gets wrong (tools/corpus/flawed.py, and cases of tools/sweep)."""
 
 
 @lru_cache(maxsize=2)

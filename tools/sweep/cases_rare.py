@@ -203,6 +203,27 @@ def _relative_positions(n: Net) -> str:
     )
 
 
+def _correlated(function: Callable[[Net, str], str]) -> Callable[[Net], str]:
+    """One picture over another, with a bias, and a function that the compiler joins to it."""
+
+    def build(n: Net) -> str:
+        search, template = n.conv(n.x(1, 3, 9, 10), 3, 8), n.conv(n.x(5, 3, 3, 3), 3, 8, 1)
+        return function(n, n.op("Conv", search, template, n.weight(5), kernel_shape=[3, 3], pads=[0] * 4))
+
+    return build
+
+
+def _two_functions(
+    first: Callable[[Net, str], str], second: Callable[[Net, str], str]
+) -> Callable[[Net], str]:
+    """Of one type with two parameters: the converter gives both the table of the first."""
+    return lambda n: second(n, n.conv(first(n, n.conv(n.x(*_MAP), 10, 16)), 16, 16))
+
+
+def _silu(beta: float) -> Callable[[Net, str], str]:
+    return lambda n, x: n.op("Mul", x, n.op("Sigmoid", n.op("Mul", x, n.const(beta)) if beta != 1 else x))
+
+
 def cases() -> Iterator[Case]:
     """All cases of this family."""
     yield Case("is_inf", _is_inf)
@@ -239,3 +260,14 @@ def cases() -> Iterator[Case]:
     yield Case("relative_positions", _relative_positions)
     yield Case("gelu_tanh", _one("Gelu", approximate="tanh"), 20)
     yield Case("sum_square_all", lambda n: n.op("ReduceSumSquare", n.x(*_MAP), keepdims=1))
+    yield Case("correlation_bias_relu", _correlated(lambda n, x: n.op("Relu", x)), 13, Judge.FUSED)
+    yield Case(
+        "correlation_bias_prelu",
+        _correlated(lambda n, x: n.op("PRelu", x, n.weight(5, 1, 1))),
+        13,
+        Judge.FUSED,
+    )
+    yield Case("silu_after_quick_gelu", _two_functions(_silu(1.702), _silu(1)), 13, Judge.FUSED)
+    yield Case("quick_gelu_after_silu", _two_functions(_silu(1), _silu(1.702)), 13, Judge.FUSED)
+    elu = [lambda n, x, alpha=alpha: n.op("Elu", x, alpha=alpha) for alpha in (0.3, 1.0)]
+    yield Case("elu_after_another", _two_functions(elu[0], elu[1]), 13, Judge.FUSED)

@@ -128,7 +128,7 @@ def _joined(context: CpuContext, wanted: Sequence[Any], off: Sequence[int]) -> b
     found = context._framed(joined, context._compute(joined, reals)).elements()
     for place in off:
         quant = context.outputs[place].quant
-        if quant is None:
+        if quant is None or context.outputs[place].dtype.is_float:  # those have a step of 1
             return False
         stored = np.rint(np.asarray(wanted[place], np.float64) / quant.scale) + quant.zero_point
         errors = np.abs(_difference(found[place], stored))
@@ -150,7 +150,7 @@ def _cut(context: CpuContext, wanted: Sequence[Any], truths: Sequence[Any], off:
     found = context._framed(wide, context._compute(wide, inputs)).floats()
     for place in off:
         quant = context.outputs[place].quant
-        if quant is None:
+        if quant is None or context.outputs[place].dtype.is_float:  # those have a step of 1
             return False
         verdict = compare(found[place], wanted[place], quant.scale, True, Judge.FUSED, truths[place])
         nearer = verdict.ours is not None and verdict.theirs is not None and verdict.ours <= verdict.theirs

@@ -29,6 +29,11 @@ _LIMIT = (
 )
 _SILU = "defect of the converter: the file has the table of plain SiLU instead of x * sigmoid(1.702 x)"
 
+_FIRST = (
+    "defect of the converter: of several SiLU, or Elu, with another parameter each, all get the table of the first. A board "
+    "computes with it, the simulator does not; where the calibrated range shows it, loading says so"
+)
+
 _LONG = (
     "kernels over 31 (32) with a dilation, or transposed: the converter does not split them, and their size overflows in the "
     "registers. The weights are whole: in float they give the simulator's answers"
@@ -61,6 +66,9 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
     ("conv+gelu", "*", f"{_APART}, the simulator computes both in one step"),
     ("deconv+tanh", "*", f"{_APART}; one step of the first is 2.7 steps of the result, 99.9 % are equal"),
     ("conv+quick_gelu", "rv1103b.*", _SILU),
+    ("silu_after_quick_gelu", "*", _FIRST),
+    ("quick_gelu_after_silu", "*", _FIRST),
+    ("elu_after_another", "*", _FIRST),
     (
         "swiglu",
         "*",
@@ -89,6 +97,11 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
 
 # (pattern of targets, what the reference says, reason)
 _DAMAGED: tuple[tuple[str, str, str], ...] = (
+    (
+        "rk3568.*",
+        r"tensor : unknown element type 0",
+        "where the converter splits the channels of the layer behind an input, its list of inputs names no tensor for it",
+    ),
     (
         "rk3562.w8a16",
         r"bias .*: \d+ bytes, but \d+ channels need|8-bit weights of \d+ output and \d+ input channels|"

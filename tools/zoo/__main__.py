@@ -23,7 +23,9 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import multiprocessing
+import pickle
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +90,27 @@ def _run(args: argparse.Namespace) -> None:
 
     chosen = _chosen(args)
     pairs = [(network, t) for network, targets in chosen for t in targets]
+    judge = measure if args.measured is None else partial(_kept, args.measured)
     with multiprocessing.get_context("fork").Pool(args.processes) as pool:
-        results = pool.starmap(measure, pairs, chunksize=1)
+        results = pool.starmap(judge, pairs, chunksize=1)
     print(terminal(results))
     if args.markdown:
         put(args.markdown, "zoo", markdown(results, [network for network, _ in chosen]))
+
+
+def _kept(folder: Path, network: Stored, target: str) -> Any:
+    """Measure what is not in the folder yet; what is not converted is asked for again."""
+    from compare import Outcome
+    from measure import measure
+
+    path = folder / f"{network.name}.{target}.pkl"
+    if path.exists():
+        return pickle.loads(path.read_bytes())
+    found = measure(network, target)
+    if found.outcome is not Outcome.WAITING:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pickle.dumps(found))
+    return found
 
 
 def _trained(args: argparse.Namespace) -> None:
@@ -135,6 +153,7 @@ def main() -> None:
     export.add_argument("--again", action="store_true", help="export what has been exported")
     convert.add_argument("--processes", type=int, default=1, choices=(1, 2))
     run.add_argument("--processes", type=int, default=1)
+    run.add_argument("--measured", type=Path, help="folder of results: what is there is not measured again")
     convert.add_argument("--limit", type=float, default=900, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
     convert.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from cells import header, percent, row
 from compare import Outcome
@@ -75,21 +76,60 @@ trained by the script). A network is good if
 
 *To float*: mean distance to the float network (ONNX Runtime) over its mean magnitude, ours / the simulator's. Where both
 are alike, neither is wrong: random networks make much of one step of an early layer. So what is not good is judged layer
-by layer, each layer of ours computing on the simulator's values; it is *explained* if every layer alone fits.
+by layer, each layer of ours computing on the simulator's values; it is *explained* if every layer alone fits. *Finding*: of
+the others, how many are understood (below): most are files that the converter damaged. *Not tried*: not converted for this
+page.
 """
 
 
 def _summary(results: Sequence[Measured]) -> str:
-    lines = [header("target", "networks", "converted", "run", "good", "of converted", "explained", "both")]
+    titles = (
+        "target",
+        "networks",
+        "not tried",
+        "converted",
+        "run",
+        "good",
+        "explained",
+        "good or explained",
+        "finding",
+    )
+    lines = [header(*titles)]
     for target in dict.fromkeys(r.target for r in results):
-        mine = [r for r in results if r.target == target and r.outcome is not Outcome.WAITING]
-        converted = [r for r in mine if r.outcome is not Outcome.UNCONVERTED]
+        mine = [r for r in results if r.target == target]
+        converted = [r for r in mine if r.outcome not in (Outcome.UNCONVERTED, Outcome.WAITING)]
         ran = [r for r in converted if r.outcome is not Outcome.REFUSED]
         good = sum(r.outcome is Outcome.MATCHES for r in ran)
         told = sum(r.outcome is Outcome.DIFFERS and r.explained for r in ran)
-        shares = [f"**{percent(n / len(converted))}**" if converted else "-" for n in (good, good + told)]
-        lines.append(row(target, len(mine), len(converted), len(ran), good, shares[0], told, shares[1]))
-    return "\n".join(lines) + "\n"
+        rest = [r for r in converted if r.outcome is not Outcome.MATCHES and not r.explained]
+        found = sum(bool(reason_for(r.network, [r.target])) for r in rest)
+        share = f"**{percent((good + told) / len(converted))}**" if converted else "-"
+        left = sum(r.outcome is Outcome.WAITING for r in mine)
+        lines.append(
+            row(
+                target,
+                len(mine),
+                left,
+                len(converted),
+                len(ran),
+                good,
+                told,
+                share,
+                f"{found} of {len(rest)}",
+            )
+        )
+    return "\n".join(lines) + "\n" + _neither(results)
+
+
+def _neither(results: Sequence[Measured]) -> str:
+    """Whether ours or the simulator's is nearer to the float network, over all networks."""
+    parts = []
+    for target in dict.fromkeys(r.target for r in results):
+        found = [r.worst for r in results if r.target == target and r.worst is not None]
+        ratios = [w.ours / w.simulator for w in found if w.simulator > 0 and w.ours >= 0]
+        if ratios:
+            parts.append(f"{target} {median(ratios):.2f}")
+    return "\nDistance to the float network, ours over the simulator's, median: " + ", ".join(parts) + ".\n"
 
 
 def _open(results: Sequence[Measured]) -> str:

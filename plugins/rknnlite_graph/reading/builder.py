@@ -294,12 +294,12 @@ class _Builder:
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
         regs = self.stages.registers(node.index, output)
         node.stage = self.stages.read(node, regs, output, source, operand)
-        function = TABLE_FUNCTIONS.get(node.fused.function) if node.fused is not None else None
-        if function is not None and function.in_table and node.stage.lut is None:
-            from .estimated_parameters import function_parameter  # few files have such layers
+        fused = node.fused
+        row = TABLE_FUNCTIONS.get(fused.function) if fused and fused.convolves else operator_of(node.op)
+        if row is not None and row.in_table:
+            from .estimated_parameters import read_parameter  # not all networks have such layers
 
-            parameter = function_parameter(node, self.family.places, regs, self.supplied)
-            node.stage.parameters = (parameter,)
+            read_parameter(node, row, self.tensors[node.outputs[0]], self.family.places, regs, self.supplied)
         self._scale_of_constant(node)
         if self.family.mini:
             from .matmul_scales import hidden_attributes  # other files tell them

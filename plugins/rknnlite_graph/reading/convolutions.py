@@ -20,7 +20,7 @@ from rknnlite.tensor import DType
 
 from ..graph import Accumulator, Activation, ConvParams, FusedOp, Node, Stage, Tensor, TensorRole
 from . import weights
-from .graph_checks import check_convolution
+from .graph_checks import check_convolution, unread_bias
 from .npu_families import NpuFamily
 from .output_stages import DataUse, data_use
 from .register_map import Registers
@@ -90,7 +90,8 @@ class ConvReader:
         self, node: Node, fused: FusedOp, x: Tensor, w: Tensor, y: Tensor, rest: list[int], regs: Registers
     ) -> None:
         """Decode a convolution whose weights are computed: a common zero point, the bias alone in the bias blob."""
-        if fused.join or fused.applies(Activation.PRELU) or w.dtype is not x.dtype or len(rest) > 1:
+        slope = self._tensors[rest.pop()] if fused.applies(Activation.PRELU) and rest else None
+        if fused.join or w.dtype is not x.dtype or len(rest) > 1:
             raise ModelUnsupported(
                 f"node {node.label()}: weights {w.name} ({w.dtype.short}) that are computed, beside {x.dtype.short} data "
                 "and further operands, are not supported; put an operator (Identity) between the layer and what follows"
@@ -113,9 +114,12 @@ class ConvReader:
             if w.quant is None or use.zero_point or use.multiplier:
                 raise ModelInvalid(f"node {node.label()}: its computed weights {w.name} have no common steps")
             zeros = np.full(channels, w.quant.zero_point, np.float32)
-            self._integer_operands(conv, node, bias, use, zeros)
+            self._integer_operands(conv, node, bias, use._replace(bias=True), zeros)
         else:
             self._float_bias(conv, node, bias)
+        node.doubts += unread_bias(conv, use.bias)
+        if slope is not None:
+            conv.slope = self._slope(slope, x, node)
         check_convolution(node, conv, y, self._family, regs)
         node.conv, node.inputs = conv, [x.index, w.index]
 

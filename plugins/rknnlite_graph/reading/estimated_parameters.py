@@ -10,6 +10,9 @@ left of the tables tells some of them (``int16_*`` and converted networks that d
 The converter for rk3588, rk3566 and rk3568 counts the sums of an int16 layer in steps of its bias, of which 32 bits hold any
 (without a bias: steps of 2**-31), and does not round the weights to them: where their own steps are finer, the sums of the file
 are 2, 4, ... times too large. For other families it shifts the accumulators by as much.
+
+Of several Elu with another alpha each, or several ``x * sigmoid(beta * x)``, all get the table of the first in the network
+(toolkit 2.5, all families and types): a board computes another function than the simulator. Calibrated ranges show most.
 """
 
 from __future__ import annotations
@@ -20,22 +23,39 @@ from typing import Any
 import numpy as np
 
 from rknnlite.errors import ParamInvalid
+from rknnlite.quant import RANGES
+from rknnlite.tensor import DType
 
-from ..graph import Activation, ConvParams, Node, Tensor
+from ..graph import Activation, ConvParams, Node, Stage, Tensor
+from ..operators import Operator
 from .inferred_attributes import SuppliedAttributes
 from .register_map import RegisterMap, Registers
 
-__all__ = ["doubtful_sums", "function_parameter"]
+__all__ = ["doubtful_sums", "read_parameter"]
 
 _TOP = 32767
 _SWISH_END, _ELU_END = 16384 / 2824.787, 10.0  # arguments at the ends of the tables
 _PLAIN, _QUICK = 1.0, 1.702  # SiLU, and what exporters call quick GELU
+_LEAST_OF_SILU = 0.278465  # x * sigmoid(x) is never below minus this, with beta minus this / beta
 _SURE = 0.01
+_FINE = 0.03  # steps that tell the ends of functions apart
+_NEAR = 0.51
 _NEARLY_FULL, _FINEST_STEP = 1 << 30, 2.0**-31  # of biases of 32 bits
 _MOST_EXCESS = 16
 
 
-def function_parameter(node: Node, places: RegisterMap, regs: Registers, given: SuppliedAttributes) -> float:
+def read_parameter(
+    node: Node, row: Operator, y: Tensor, places: RegisterMap, regs: Registers, given: SuppliedAttributes
+) -> None:
+    """Fill in the parameter of ``row``, the function of a layer that gives ``y``, and doubt a table that holds another."""
+    assert node.stage is not None
+    if node.stage.lut is not None:
+        node.doubts += _doubtful_table(node.stage, row, y)
+    elif node.fused is not None and node.fused.convolves:
+        node.stage.parameters = (_function_parameter(node, places, regs, given),)
+
+
+def _function_parameter(node: Node, places: RegisterMap, regs: Registers, given: SuppliedAttributes) -> float:
     """Alpha of the Elu or ``x * sigmoid(alpha * x)`` behind a convolution without a table; adds to ``node.doubts``.
 
     Raises ParamInvalid where the caller gives attributes without it.
@@ -90,6 +110,26 @@ def _elu(places: RegisterMap, regs: Registers) -> tuple[float, float, float]:
     return (low if high - low <= _SURE else (low + high) / 2), low, high
 
 
+def _doubtful_table(stage: Stage, row: Operator, y: Tensor) -> list[str]:
+    """What to say where the calibrated range of a result ends as that of another parameter than its table's."""
+    if y.quant is None or y.dtype is not DType.INT8 or y.quant.scale > _FINE:  # int16: as long on either side
+        return []
+    swish, step = row.names[0] == "exSwish", y.quant.scale
+    end = (RANGES[y.dtype][0] - y.quant.zero_point) * step
+    usual = [p for p in (_PLAIN, _QUICK) if swish and abs(end + _LEAST_OF_SILU / p) < _NEAR * step]
+    if not (usual if swish else -_PLAIN - step < end):
+        return []
+    (parameter,) = row.table_parameters(stage)
+    if abs(parameter - usual[0]) < _SURE if swish else end > -parameter - 2 * step:
+        return []
+    word = f"x * sigmoid({parameter:.4g} * x)" if swish else f"Elu with alpha {parameter:.4g}"
+    other = f" as that of x * sigmoid({usual[0]:.4g} * x) does" if swish else ""
+    return [
+        f"its table is of {word}, but its calibrated range ends at {end:.3g}{other}: the converter gives all such layers of a "
+        "network the table of the first. A board computes with it, the vendor's simulator does not"
+    ]
+
+
 def doubtful_sums(
     node: Node, conv: ConvParams, x: Tensor, y: Tensor, weight: Tensor, means: dict[str, float]
 ) -> None:
@@ -128,7 +168,8 @@ def _mean_weight(conv: ConvParams, x: Tensor, y: Tensor, weight: Tensor, means: 
     """
     name, _, step = weight.name.rpartition("_2conv")
     elements = prod(x.shape[2:])
-    if not (conv.depthwise and name and step in ("0_i1", "1_i1") and elements):
+    alone = conv.depthwise or conv.weight_shape[:2] == (1, 1)
+    if not (alone and name and step in ("0_i1", "1_i1") and elements):
         return 0.0
     if step == "0_i1":
         means[name] = 1 / elements if y.shape[2:] == (1, 1) else 1 / sqrt(elements)

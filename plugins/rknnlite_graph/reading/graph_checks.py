@@ -15,7 +15,7 @@ from ..graph import ConvParams, Node, Tensor, TensorRole
 from .npu_families import NpuFamily
 from .register_map import SMALL_CONSTANTS, Registers
 
-__all__ = ["check_constants", "check_convolution", "check_inputs", "check_operands"]
+__all__ = ["check_constants", "check_convolution", "check_inputs", "check_operands", "unread_bias"]
 
 Operands = Sequence[Optional[Tensor]]
 
@@ -132,3 +132,14 @@ def check_inputs(inputs: Sequence[int], tensors: list[Tensor], fetched: Sequence
             raise ModelInvalid(
                 f"node InputOperator fetches tensor {tensors[index].name}, which is no input of the graph"
             )
+
+
+def unread_bias(conv: ConvParams, read: bool) -> list[str]:
+    """What to say of a convolution with computed weights whose commands do not read its bias, as the converter writes them
+    for RK3562, RK3576, RV1126B and RV1103B where a function follows."""
+    if read or conv.bias is None or not conv.bias.any():
+        return []
+    return [
+        "its weights are computed, and its register commands leave its bias out, as a board does; it is added here, as "
+        "the vendor's simulator does. Put an operator (Identity) between the layer and what follows"
+    ]
