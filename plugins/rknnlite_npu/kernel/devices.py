@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from rknnlite.errors import DeviceUnavailable, RknnError
 
 from ..transport import Transport
 from .device import DriverVersion, KernelDevice
+from .device_nodes import device_nodes
 from .rknpu import RknpuTransport
 from .rocket import RocketTransport
 
 __all__ = ["FoundDevice", "find_device", "open_transport"]
 
 _TRANSPORTS = {"rocket": RocketTransport, "rknpu": RknpuTransport}
-_PLACES = (("/dev/accel", r"accel\d+"), ("/dev/dri", r"renderD\d+"), ("/dev/dri", r"card\d+"))
 
 
 @dataclass(frozen=True)
@@ -29,19 +26,10 @@ class FoundDevice:
     reason: str = ""
 
 
-def _paths() -> Iterator[str]:
-    for folder, name in _PLACES:
-        try:
-            found = [path.name for path in Path(folder).iterdir() if re.fullmatch(name, path.name)]
-        except OSError:
-            continue
-        yield from (f"{folder}/{name}" for name in sorted(found, key=lambda text: (len(text), text)))
-
-
 def find_device() -> FoundDevice | None:
     """The first device with a driver for NPUs; else one that could not be asked; None where there is none."""
     denied = None
-    for path in _paths():
+    for path, _ in device_nodes():
         try:
             device = KernelDevice(path)
         except RknnError as error:
