@@ -26,11 +26,18 @@ from typing import TYPE_CHECKING
 from rknnlite import hookimpl
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rknnlite.spi import Backend
-    from rknnlite.spi.command import Command
+    from rknnlite.spi.command import Command, Console
     from rknnlite.spi.inspection import Inspector
 
-__all__ = ["rknnlite_register_backends", "rknnlite_register_commands", "rknnlite_register_inspectors"]
+__all__ = [
+    "rknnlite_register_backends",
+    "rknnlite_register_commands",
+    "rknnlite_register_inspectors",
+    "try_npu",
+]
 
 
 @hookimpl
@@ -59,3 +66,10 @@ def rknnlite_register_inspectors(register: Callable[[Inspector], None]) -> None:
 
     register(NpuInspector())
     register(VerdictInspector())
+
+
+def try_npu(model: Path | None, console: Console) -> int:
+    """``rknnlite doctor --try-npu``: see ``kernel.trial``."""
+    from .kernel.trial import try_npu as run
+
+    return run(model, console)

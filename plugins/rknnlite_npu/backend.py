@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .kernel.devices import FoundDevice
     from .kernel.verdicts import Record, Verdict
 
-__all__ = ["KernelBackend", "MachineBackend"]
+__all__ = ["KernelBackend", "MachineBackend", "board_soc", "device"]
 
 _DEVICES = ("/dev/accel", "/dev/dri")
 _CHOSEN = 50  # behind the vendor's library, before the CPU
@@ -93,7 +93,7 @@ class KernelBackend(Backend):
             return Probe(False, absent, _NAMED)
         if found.driver is None:
             return Probe(False, found.reason, _NAMED)
-        here = _board()
+        here = board_soc()
         if here is None or here.name not in MEASURED:
             reason, priority = "only when it is named: nobody has measured this chip", _NAMED
         else:
@@ -107,10 +107,10 @@ class KernelBackend(Backend):
 
         from .kernel.evidence import lacking_evidence
 
-        reason = lacking_evidence(model, _board())
+        reason = lacking_evidence(model, board_soc())
         if not reason:
             try:
-                found = _device()
+                found = device()
                 verdict = self._verdict(found, model, OpenOptions(custom_ops=known_ops(())))
                 reason = "" if verdict.agrees else str(verdict)
             except RknnError as error:
@@ -126,10 +126,10 @@ class KernelBackend(Backend):
         from .opened_model import soc_of
 
         check_options(self.name, options.extra)
-        found, here = _device(), _board()
+        found, here = device(), board_soc()
         if here is not None:
             soc_of(model, here.name)  # words for another NPU are never right
-        context = self._open(found.path, model, options)
+        context = self.open_on(found.path, model, options)
         try:
             if options.extra.get("master") is not None:
                 raise ModelUnsupported("its weights are another model's")
@@ -153,10 +153,10 @@ class KernelBackend(Backend):
         from .kernel.evidence import lacking_evidence
         from .opened_model import soc_of
 
-        here = _board()
+        here = board_soc()
         if here is not None:
             soc_of(model, here.name)
-        verdict = _record(_device(), model).verdict()
+        verdict = _record(device(), model).verdict()
         if verdict is not None:
             return verdict.agrees, str(verdict)
         why = lacking_evidence(model, here)
@@ -181,11 +181,11 @@ class KernelBackend(Backend):
 
         plain = OpenOptions(custom_ops=options.custom_ops)
         return first_verdict(
-            model, record, lambda: self._open(found.path, model, plain), options.custom_ops, insist
+            model, record, lambda: self.open_on(found.path, model, plain), options.custom_ops, insist
         )
 
-    def _open(self, path: str, model: ModelFile, options: OpenOptions) -> Context:
-        """On the device at ``path``."""
+    def open_on(self, path: str, model: ModelFile, options: OpenOptions) -> Context:
+        """Open on the device at ``path``, without a comparison. Raises as ``open``."""
         from .context import NpuContext
         from .kernel.devices import open_transport
         from .opened_model import OpenedModel
@@ -201,8 +201,8 @@ class KernelBackend(Backend):
         return NpuContext(self.name, opened, SharedTransport(transport))
 
 
-def _device() -> FoundDevice:
-    """Raises DeviceUnavailable."""
+def device() -> FoundDevice:
+    """The NPU's, which has a driver; raises DeviceUnavailable."""
     from .kernel.devices import find_device
 
     found = find_device()
@@ -219,7 +219,7 @@ def _record(found: FoundDevice, model: ModelFile) -> Record:
     return Record(model, device_key(str(found.driver), soc_of(model, None).name))
 
 
-def _board() -> Soc | None:
+def board_soc() -> Soc | None:
     """The SoC of this machine; None where it is unknown."""
     try:
         return socs.detect()
