@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 
 from rknnlite.native.board import Board
@@ -18,6 +20,11 @@ _TOPIC = "NPU without the vendor's library"
 _SHOWN = 5
 
 
+def _denied(reason: str) -> bool:
+    """Whether the device is there, and not for this user; a container without the right to it is told EPERM."""
+    return any(os.strerror(number) in reason for number in (errno.EACCES, errno.EPERM))
+
+
 def findings(board: Board) -> Iterator[Finding]:
     """Of this machine; nothing where it has no such device."""
     if not any(True for _ in device_nodes()):
@@ -28,7 +35,8 @@ def findings(board: Board) -> Iterator[Finding]:
     if found.driver is None:
         known = any(node.path == found.path and node.driver in DRIVERS for node in device_nodes())
         if known or "accel" in found.path:
-            yield Finding(_TOPIC, Level.WARN, found.reason.partition(";")[0], remedy(found.path))
+            what = remedy(found.path) if _denied(found.reason) else "see dmesg"
+            yield Finding(_TOPIC, Level.WARN, found.reason.partition(";")[0], what)
         return
     yield Finding(
         _TOPIC,

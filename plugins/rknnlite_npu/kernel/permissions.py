@@ -10,7 +10,7 @@ __all__ = ["RULES_FILE", "UDEV_RULES", "remedy"]
 RULES_FILE = "/etc/udev/rules.d/60-rknnlite-npu.rules"
 UDEV_RULES = (
     'SUBSYSTEM=="accel", KERNEL=="accel[0-9]*", GROUP="render", MODE="0660"',
-    'SUBSYSTEM=="drm", KERNEL=="renderD[0-9]*", GROUP="render", MODE="0660"',
+    'SUBSYSTEM=="drm", KERNEL=="renderD[0-9]*", DRIVERS=="RKNPU", GROUP="render", MODE="0660"',
     'SUBSYSTEM=="misc", KERNEL=="rknpu", GROUP="render", MODE="0660"',
 )
 _KINDS = {"accel": 0, "renderD": 1, "card": 1, "rknpu": 2}

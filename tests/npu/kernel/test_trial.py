@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -133,3 +134,63 @@ def test_every_file_is_tried_on_a_chip_that_runs_it() -> None:
             tried.add(place)
     assert tried == set(FILES)
     assert [name for name, _ in trial._files(SOCS[0])] == NAMES
+
+
+# -- doctor and info ----------------------------------------------------------------------------------------------
+
+DOCTOR = ("-m", "rknnlite", "doctor")
+
+
+def test_doctor_tells_of_the_device_and_of_models(tmp_path: Path) -> None:
+    with rig("rocket", tmp_path / "cache") as found:
+        before = found.run(*DOCTOR).stdout
+        found.python("import sys, rknnlite\nrknnlite.open(sys.argv[1])", genuine("mean_std.rk3588.i8"))
+        after = found.run(*DOCTOR).stdout
+    assert "ok    npu (chosen): /dev/accel/accel0, driver rocket 1.0.0, experimental" in before
+    assert "ok    mainline Linux's way to an NPU, /dev/accel, is here" in before
+    assert "no model has been compared with the CPU on this device" in before and "--try-npu" in before
+    assert "models that agree with the CPU on this device: 1" in after
+
+
+def test_doctor_names_the_model_that_differs_and_who_runs_it(tmp_path: Path) -> None:
+    model = genuine("mean_std.rk3588.i8")
+    with rig("rocket", tmp_path / "cache", WrongChip()) as found:
+        done = found.run(*DOCTOR, str(model))
+        told = found.run(*DOCTOR).stdout
+        info = json.loads(found.run("-m", "rknnlite", "info", str(model), "--json").stdout)
+    assert re.search(r"info  backend npu leaves it to cpu: on Linux .* layer \S+ differs", done.stdout)
+    assert re.search(r"warn  .*mean_std.rk3588.i8.rknn: layer \S+ differs: .*; left to other backends", told)
+    assert info["npu_verdict"]["agrees"] is False and "differs" in info["npu_verdict"]["text"]
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.ENODEV])
+def test_doctor_tells_who_may_use_a_device_that_is_closed(error: int, tmp_path: Path) -> None:
+    code = (
+        "import os, sys\nreal = os.open\n"
+        "def opened(path, *rest, **more):\n"
+        f"    if str(path).startswith('/dev/accel'): raise OSError({error}, os.strerror({error}))\n"
+        "    return real(path, *rest, **more)\n"
+        "os.open = opened\nfrom rknnlite.__main__ import main\nmain(['doctor'])"
+    )
+    with rig("rocket", tmp_path / "cache") as found:
+        told = found.run("-c", code).stdout
+    closed = error == errno.EACCES
+    assert f"warn  /dev/accel/accel0: {os.strerror(error)}" in told
+    assert ("udev" in told or "usermod -aG" in told) is closed, told
+
+
+def test_info_says_nothing_of_it_on_a_machine_without(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rknnlite_npu.backend._DEVICES", ("/nowhere",))
+    assert "backend npu" not in call("info", genuine("mean_std.rk3588.i8")).out
+
+
+def test_info_tells_what_was_found(tmp_path: Path) -> None:
+    model = str(genuine("mean_std.rk3588.i8"))
+    with rig("rknpu", tmp_path / "cache") as found:
+        before = found.run("-m", "rknnlite", "info", model).stdout
+        found.python("import sys, rknnlite\nrknnlite.open(sys.argv[1])", model)
+        after = found.run("-m", "rknnlite", "info", model).stdout
+        other = found.run("-m", "rknnlite", "info", str(genuine("conv_relu.rk3576.i8"))).stdout
+    assert "backend npu:   experimental; not compared with the CPU on this device yet" in before
+    assert "backend npu:   experimental; 1 layers agree" in after
+    assert "backend npu" not in other
