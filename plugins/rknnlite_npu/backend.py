@@ -127,10 +127,10 @@ class KernelBackend(Backend):
 
         check_options(self.name, options.extra)
         found, here = device(), board_soc()
-        if here is not None:
-            soc_of(model, here.name)  # words for another NPU are never right
         context = self.open_on(found.path, model, options)
         try:
+            if here is not None:
+                soc_of(model, here.name)  # words for another NPU are never right
             if options.extra.get("master") is not None:
                 raise ModelUnsupported("its weights are another model's")
             verdict = self._verdict(found, model, options, insist=True)
