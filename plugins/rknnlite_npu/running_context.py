@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from rknnlite_backend.cache_coherence import has_sides
 from rknnlite_backend.running import not_prepared, partly_bound
 
 from rknnlite.spi import Input
+from rknnlite.spi.exclusive import debugging
 from rknnlite.tensor import DType, Layout
 
 from .cores import legal_masks
@@ -27,7 +28,6 @@ from .transport import DeviceMemory, SharedTransport
 
 __all__ = ["NpuFrame", "RunningContext"]
 
-Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 
@@ -43,6 +43,16 @@ class NpuFrame:
     internal_memory: AbstractContextManager[None]
 
 
+@dataclass(frozen=True)
+class _OwnMemory:
+    """What a frame is whose inputs and outputs are all the NPU's own memory, as long as nothing else is bound."""
+
+    variant: ShapeVariant
+    changes: int
+    inputs: FrameInputs
+    direct: dict[int, DeviceMemory]
+
+
 class RunningContext(BegunFrames[NpuFrame]):
     """Begins frames and computes them. The parts belong to the subclass.
 
@@ -55,6 +65,7 @@ class RunningContext(BegunFrames[NpuFrame]):
     _frames: Frames
     _mask: int
     _shared: SharedTransport
+    _own_memory: _OwnMemory | None = None
 
     @property
     def _newest(self) -> int | None:
@@ -84,11 +95,29 @@ class RunningContext(BegunFrames[NpuFrame]):
         bound, direct = None, dict[int, DeviceMemory]()
         inputs = frames.inputs
         if self._bindings.bound:
-            bound = self._bindings.begin(self._places(), self._variant.native_inputs, self.mixed_paths)
+            own = self._in_own_memory()
+            if own is not None:
+                return NpuFrame(frames.begin(), own.inputs, None, own.direct, internal_memory)
+            bound = self._bound_frame()
             inputs, direct = self._converted(self._with_bound(bound), self._direct())
+            if len(direct) == len(self._program.io) and not self.mixed_paths:
+                self._own_memory = _OwnMemory(self._variant, self._bindings.changes, inputs, direct)
         if inputs is None:
             raise not_prepared()
         return NpuFrame(frames.begin(), inputs, bound, direct, internal_memory)
+
+    def _bound_frame(self) -> BoundFrame:
+        """What is bound now."""
+        return self._bindings.begin(self._places(), self._variant.native_inputs, self.mixed_paths)
+
+    def _in_own_memory(self) -> _OwnMemory | None:
+        """What the last frame was, where nothing has changed and nothing is to be read or written for it."""
+        own = self._own_memory
+        if own is None or own.variant is not self._variant or own.changes != self._bindings.changes:
+            self._own_memory = None
+        elif not any(map(has_sides, own.direct.values())) and not debugging():
+            return own
+        return None
 
     def _with_bound(self, bound: BoundFrame) -> list[Input]:
         """What lies in bound memory now, and what was set for inputs that have none."""
@@ -125,10 +154,13 @@ class RunningContext(BegunFrames[NpuFrame]):
 
     def _keep_inputs(self, frame: NpuFrame) -> None:
         """Those that are not the NPU's own memory are copies; the others become so, and results are written when the frame ends."""
+        if frame.direct and frame.bound is None:
+            frame.bound = self._bound_frame()
+        items = list(frame.inputs.items)
         for number, memory in frame.direct.items():
-            if number < len(self._variant.ins):
-                frame.inputs.items[number] = [memory.ndarray[: self._variant.forms[number].nbytes].copy()]
-        frame.direct.clear()
+            if number < len(items):
+                items[number] = [memory.ndarray[: self._variant.forms[number].nbytes].copy()]
+        frame.inputs, frame.direct = FrameInputs(items, frame.inputs.pixels), {}
 
     def _make(self, begun: NpuFrame) -> None:
         done: NpuOutputs | None = None
@@ -149,22 +181,19 @@ class RunningContext(BegunFrames[NpuFrame]):
 
     def _compute(self, frame: NpuFrame, after: Callable[[int], None] | None = None) -> NpuOutputs:
         """Run each item of a batch."""
-        program, first = self._program, len(self._variant.ins)
+        program, forms, first = self._program, self._variant.forms, len(self._variant.ins)
         for number in range(len(program.io)):
             program.place_io(number, frame.direct.get(number))
-        wanted = list(range(first, len(program.io)))
-        if frame.bound is not None and not self.mixed_paths:
-            wanted = [number for number in wanted if number not in frame.direct]
-        found: dict[int, list[Array]] = {number: [] for number in wanted}
+        found: list[list[Bytes]] = [[] for _ in forms[first:]]
         for item in range(self.batch):
             for number, items in enumerate(frame.inputs.items):
                 if items:
                     program.io[number].ndarray[: len(items[item])] = items[item]
             program.run(self._mask_of_file, frame.inputs.pixels, after)
-            for number, parts in found.items():
-                parts.append(self._variant.forms[number].unpack(program.io[number].ndarray))
-        stored = [_joined(found.get(number, [])) for number in range(first, len(program.io))]
-        return NpuOutputs(self._variant.outs, stored, frame.number)
+            for number, parts in enumerate(found, first):
+                if self.mixed_paths or number not in frame.direct:
+                    parts.append(program.io[number].ndarray[: forms[number].nbytes].copy())
+        return NpuOutputs(self._variant.outs, forms[first:], found, frame.number)
 
     @property
     def _mask_of_file(self) -> int:
@@ -174,8 +203,3 @@ class RunningContext(BegunFrames[NpuFrame]):
         mask = self._mask & ((1 << self.soc.cores) - 1)
         return mask if mask in legal_masks(self._variant.program) else 0
 
-
-def _joined(parts: list[Array]) -> Array:
-    if not parts:
-        return np.empty(0)
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)

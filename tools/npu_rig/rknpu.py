@@ -135,7 +135,7 @@ class RknpuDriver(GemDriver):
         started = time.perf_counter_ns()
         try:
             tasks = tuple(tasks_in(buffer.memory.ndarray, part) for part in ranges)
-            self._transport.submit(SubmittedJob(submit.core_mask, ranges, tasks, buffer.memory, (), ()))
+            self._transport.submit(SubmittedJob(submit.core_mask, ranges, tasks, (), buffer.memory, (), ()))
         except MachineRefused as error:
             self.refuse(f"job {self.jobs}, records {ranges}: {error}", errno.ETIMEDOUT)
         except RknnError as error:
