@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rknnlite import socs
-from rknnlite.errors import DeviceUnavailable, ModelUnsupported, ParamInvalid, RknnError
+from rknnlite.errors import DeviceUnavailable, ModelUnsupported, OutOfMemory, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
-from rknnlite.spi.types import check_options
+from rknnlite.spi.types import Options, check_options
 
 if TYPE_CHECKING:
     from rknnlite.native.board import Board
@@ -101,12 +101,21 @@ class KernelBackend(Backend):
         reason = f"{found.path}, driver {found.driver}, experimental, {reason}"
         return Probe(True, reason, priority=priority, devices=(found.path,))
 
+    def probe_for(self, options: Options) -> Probe:
+        """A model without weights goes where its master is."""
+        found, master = self.probe(), options.extra.get("master")
+        if master is None or getattr(master, "backend_name", None) == self.name:
+            return found
+        return found._replace(priority=_NAMED)
+
     def refuses(self, model: ModelFile) -> str | None:
         """Compares the model with the CPU when it meets the device for the first time; told in the log what comes of it."""
         from rknnlite.runtime import known_ops
 
-        from .kernel.evidence import lacking_evidence
+        from .kernel.evidence import lacking_evidence, needs_master
 
+        if needs_master(model):
+            return None
         reason = lacking_evidence(model, board_soc())
         if not reason:
             try:
@@ -127,6 +136,7 @@ class KernelBackend(Backend):
 
         check_options(self.name, options.extra)
         found, here = device(), board_soc()
+        logger.info("%s: backend npu is experimental: no board has confirmed it", model.label)
         context = self.open_on(found.path, model, options)
         try:
             if here is not None:
@@ -136,7 +146,10 @@ class KernelBackend(Backend):
             verdict = self._verdict(found, model, options, insist=True)
             if not verdict.agrees:
                 logger.warning("%s: %s (backend npu)", model.label, verdict)
-        except ModelUnsupported as error:  # the CPU does not compute it
+        except (
+            ModelUnsupported,
+            OutOfMemory,
+        ) as error:  # the CPU does not compute it, or there is no room for both
             logger.warning(
                 "%s: could not be compared with the chip's arithmetic: %s (backend npu)", model.label, error
             )

@@ -202,4 +202,3 @@ class RunningContext(BegunFrames[NpuFrame]):
             return 0
         mask = self._mask & ((1 << self.soc.cores) - 1)
         return mask if mask in legal_masks(self._variant.program) else 0
-

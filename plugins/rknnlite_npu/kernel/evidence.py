@@ -14,8 +14,9 @@ from ..opened_model import soc_of
 from ..pixels import pixel_doubts
 from ..program import NpuProgram, read_program
 from ..submission import doubts_of
+from ..unwritten_tensors import borrows_weights
 
-__all__ = ["MEASURED", "lacking_evidence"]
+__all__ = ["MEASURED", "lacking_evidence", "needs_master"]
 
 MEASURED = {"rk3588": frozenset({DType.INT8, DType.FLOAT16})}
 """SoC -> element types of activations: its arithmetic was measured, and what a runtime submits was recorded (docs/open-npu.md)."""
@@ -37,6 +38,14 @@ def lacking_evidence(file: ModelFile, here: Optional[Soc]) -> str:
     if others:
         return f"nobody has measured layers of {', '.join(others)} on {here.name.upper()}"
     return next(chain(doubts_of(program), pixel_doubts(program)), "")
+
+
+def needs_master(file: ModelFile) -> bool:
+    """Whether its weights are another model's, so that it can run nowhere but beside that one."""
+    try:
+        return borrows_weights(read_program(file.model, file.model.default_shape))
+    except RknnError:
+        return False
 
 
 def _types(program: NpuProgram) -> set[DType]:

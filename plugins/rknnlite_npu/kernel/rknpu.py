@@ -146,9 +146,7 @@ class RknpuTransport(Transport):
         key = (flags, memory.offset, memory.size)
         asked = buffer.syncs.get(key)
         if asked is None:
-            asked = abi.MemSync(
-                flags=flags, obj_addr=buffer.obj_addr, offset=memory.offset, size=memory.size
-            )
+            asked = abi.MemSync(flags=flags, obj_addr=buffer.obj_addr, offset=memory.offset, size=memory.size)
             buffer.syncs[key] = asked
         self.device.request(self._sync_number, asked, "MEM_SYNC")
 

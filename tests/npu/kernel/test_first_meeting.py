@@ -235,3 +235,18 @@ def test_nothing_is_loaded_where_no_device_is() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False []"
+
+
+LENT = """
+import sys
+import rknnlite
+with rknnlite.open(sys.argv[1], backend=sys.argv[3] or None) as master, rknnlite.open(sys.argv[2], master=master) as slave:
+    print(master.backend_name, slave.backend_name)
+"""
+
+
+@pytest.mark.parametrize("where", ["", "cpu"])
+def test_a_model_without_weights_goes_where_its_master_is(where: str, tmp_path: Path) -> None:
+    with rig("rknpu", tmp_path / "cache") as found:
+        names = found.python(LENT, genuine("kept.rk3588.i8"), genuine("removed.rk3588.i8"), where).split()
+    assert names == [where or "npu"] * 2
