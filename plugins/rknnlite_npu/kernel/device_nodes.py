@@ -5,7 +5,6 @@ To open a graphics card would wake it, and takes long; so those whose driver is 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import NamedTuple
 __all__ = ["DRIVERS", "DeviceNode", "device_nodes"]
 
 DRIVERS = ("rocket", "rknpu")
+_CLASSES = Path("/sys/class")
 _PLACES = (
     ("/dev/accel", r"accel\d+", "accel"),
     ("/dev/dri", r"renderD\d+", "drm"),
@@ -43,7 +43,6 @@ def device_nodes() -> Iterator[DeviceNode]:
 
 def _driver(kind: str, name: str) -> str:
     try:
-        target = os.readlink(f"/sys/class/{kind}/{name}/device/driver")  # noqa: PTH115  no object for a word
+        return (_CLASSES / kind / name / "device" / "driver").readlink().name.lower()
     except OSError:
         return ""
-    return target.rpartition("/")[2].lower()
