@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -29,6 +30,7 @@ from .transport import DeviceMemory, SharedTransport
 __all__ = ["NpuFrame", "RunningContext"]
 
 Bytes = NDArray[np.uint8]
+_DEBUG = "RKNNLITE_DEBUG"
 
 
 @dataclass
@@ -66,6 +68,7 @@ class RunningContext(BegunFrames[NpuFrame]):
     _mask: int
     _shared: SharedTransport
     _own_memory: _OwnMemory | None = None
+    _mask_in_use: tuple[int, ShapeVariant | None, int] = (0, None, 0)
 
     @property
     def _newest(self) -> int | None:
@@ -100,7 +103,7 @@ class RunningContext(BegunFrames[NpuFrame]):
                 return NpuFrame(frames.begin(), own.inputs, None, own.direct, internal_memory)
             bound = self._bound_frame()
             inputs, direct = self._converted(self._with_bound(bound), self._direct())
-            if len(direct) == len(self._program.io) and not self.mixed_paths:
+            if len(direct) == len(self._program.io) and not (self.mixed_paths or debugging()):
                 self._own_memory = _OwnMemory(self._variant, self._bindings.changes, inputs, direct)
         if inputs is None:
             raise not_prepared()
@@ -115,7 +118,7 @@ class RunningContext(BegunFrames[NpuFrame]):
         own = self._own_memory
         if own is None or own.variant is not self._variant or own.changes != self._bindings.changes:
             self._own_memory = None
-        elif not any(map(has_sides, own.direct.values())) and not debugging():
+        elif not any(map(has_sides, own.direct.values())) and _DEBUG not in os.environ:
             return own
         return None
 
@@ -182,24 +185,25 @@ class RunningContext(BegunFrames[NpuFrame]):
     def _compute(self, frame: NpuFrame, after: Callable[[int], None] | None = None) -> NpuOutputs:
         """Run each item of a batch."""
         program, forms, first = self._program, self._variant.forms, len(self._variant.ins)
-        for number in range(len(program.io)):
-            program.place_io(number, frame.direct.get(number))
+        program.place_all(frame.direct)
+        contents = program.contents
         found: list[list[Bytes]] = [[] for _ in forms[first:]]
         for item in range(self.batch):
             for number, items in enumerate(frame.inputs.items):
                 if items:
-                    program.io[number].ndarray[: len(items[item])] = items[item]
+                    contents[number][: len(items[item])] = items[item]
             program.run(self._mask_of_file, frame.inputs.pixels, after)
             for number, parts in enumerate(found, first):
                 if self.mixed_paths or number not in frame.direct:
-                    parts.append(program.io[number].ndarray[: forms[number].nbytes].copy())
+                    parts.append(contents[number][: forms[number].nbytes].copy())
         return NpuOutputs(self._variant.outs, forms[first:], found, frame.number)
 
     @property
     def _mask_of_file(self) -> int:
         """The cores to use: those of the mask that the file has a list of tasks for; one where the transport divides no job."""
-        if not self._shared.transport.divides:
-            return 0
-        mask = self._mask & ((1 << self.soc.cores) - 1)
-        return mask if mask in legal_masks(self._variant.program) else 0
+        key = self._mask, self._variant
+        if self._mask_in_use[:2] != key:
+            mask = self._mask & ((1 << self.soc.cores) - 1) if self._shared.transport.divides else 0
+            self._mask_in_use = (*key, mask if mask in legal_masks(self._variant.program) else 0)
+        return self._mask_in_use[2]
 

@@ -8,7 +8,7 @@ import ctypes as ct
 import errno
 import mmap
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rknnlite.errors import ParamInvalid, RknnError
 
@@ -37,7 +37,6 @@ class Buffer:
     Attributes:
         users: pieces of memory in it.
         cached: whether it has caches to sync.
-        syncs: requests that were made before, by what they sync.
     """
 
     handle: int
@@ -46,7 +45,6 @@ class Buffer:
     size: int
     cached: bool = True
     users: int = 0
-    syncs: dict[tuple[int, int, int], abi.MemSync] = field(default_factory=dict)
 
 
 class RknpuBuffers(abc.ABC):
