@@ -53,9 +53,7 @@ class NpuOutputs:
     @cached_property
     def stored(self) -> list[Array]:
         """As the file stores them, in logical order, batch items behind each other; empty where there are no bytes."""
-        return [
-            _joined([form.unpack(item) for item in items]) for form, items in zip(self.forms, self.left)
-        ]
+        return [_joined([form.unpack(item) for item in items]) for form, items in zip(self.forms, self.left)]
 
     def elements(self) -> list[Array]:
         """Stored elements in logical order; bfloat16 as its 16 bits."""

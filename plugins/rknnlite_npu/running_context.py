@@ -206,4 +206,3 @@ class RunningContext(BegunFrames[NpuFrame]):
             mask = self._mask & ((1 << self.soc.cores) - 1) if self._shared.transport.divides else 0
             self._mask_in_use = (*key, mask if mask in legal_masks(self._variant.program) else 0)
         return self._mask_in_use[2]
-

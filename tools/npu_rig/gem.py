@@ -177,7 +177,8 @@ class GemDriver(Driver):
         if not any(buffer in handles.by_number.values() for handles in self._programs.values()):
             buffer.memory.close()
 
-    def _imported(self, program: Program, fd: int) -> Buffer:
+    def imported(self, program: Program, fd: int) -> Buffer:
+        """The buffer behind a descriptor, which may be known."""
         status = os.fstat(fd)
         for handles in self._programs.values():
             for buffer in handles.by_number.values():
@@ -208,7 +209,7 @@ class GemDriver(Driver):
             program.give_fd(handles.of(numbers[0]).memory.fd, address + 8)
             argument[8:12] = program.peek(address + 8, 4)
         elif command == _FROM_FD:
-            numbers[0] = handles.add(self._imported(program, program.take_fd(numbers[2])))
+            numbers[0] = handles.add(self.imported(program, program.take_fd(numbers[2])))
         elif command != _SET_VERSION:
             raise refused(errno.EINVAL)
 

@@ -129,7 +129,9 @@ class RocketTransport(Transport):
 
     def _prepared(self, job: SubmittedJob) -> Iterator[_Part]:
         writes = _handles(job.writes)
-        reads = [handle for handle in _handles(job.reads) if handle not in writes]  # in both it would never run
+        reads = [
+            handle for handle in _handles(job.reads) if handle not in writes
+        ]  # in both it would never run
         tasks = [task for core in job.tasks for task in core]
         linked = [link for core in job.linked for link in core]
         for part, flags in self._parts(tasks, linked):
