@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NoReturn, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from rknnlite_npu.machine_transport import MachineTransport
 from rknnlite_npu.transport import DeviceMemory
 
@@ -160,6 +162,16 @@ class GemDriver(Driver):
     def _buffer(self, memory: DeviceMemory) -> Buffer:
         self._buffers += 1
         return Buffer(self._buffers, memory)
+
+    def memory_now(self, program: Program) -> list[tuple[DeviceMemory, NDArray[np.uint8]]]:
+        """What lies in the buffers of an open device."""
+        found = self._programs[program].by_number.values()
+        return [(buffer.memory, buffer.memory.mapped.copy()) for buffer in found]
+
+    @property
+    def held(self) -> int:
+        """Handles of all open devices."""
+        return sum(len(handles.by_number) for handles in self._programs.values())
 
     def handles_of(self, program: Program) -> Handles:
         """Those of an open device."""

@@ -10,6 +10,7 @@ from rknnlite.errors import DeviceUnavailable, RknnError
 from ..transport import Transport
 from .device import DriverVersion, KernelDevice
 from .device_nodes import device_nodes
+from .one_job import FAMILIES, OneJobAtATime
 from .rknpu import RknpuTransport
 from .rknpu_buffers import RknpuNode
 from .rocket import RocketTransport
@@ -48,14 +49,15 @@ def find_device() -> FoundDevice | None:
     return denied
 
 
-def open_transport(path: str) -> Transport:
-    """Raises DeviceUnavailable, RknnError."""
+def open_transport(path: str, family: str = "") -> Transport:
+    """For programs of an NPU design, by the container's word for it. Raises DeviceUnavailable, RknnError."""
     device = _device(path)
     try:
         kind = _TRANSPORTS.get(device.driver.name)
         if kind is None:
             raise DeviceUnavailable(f"{path} has the driver {device.driver}, which is none of an NPU")
-        return kind(device)
+        found = kind(device)
+        return OneJobAtATime(found, path) if family in FAMILIES else found
     except BaseException:
         device.close()
         raise

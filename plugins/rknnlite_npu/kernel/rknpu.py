@@ -153,23 +153,8 @@ class RknpuTransport(Transport):
             self.device.request(self._sync_number, memory.buffer.to_device, "MEM_SYNC")
 
     def from_device(self, memory: DeviceMemory) -> None:
-<<<<<<< HEAD
         if memory.buffer.cached:
             self.device.request(self._sync_number, memory.buffer.from_device, "MEM_SYNC")
-=======
-        self._sync(memory, abi.SyncFlag.FROM_DEVICE)
-
-    def _sync(self, memory: DeviceMemory, flags: abi.SyncFlag) -> None:
-        buffer: Buffer = memory.buffer
-        if not buffer.cached:
-            return
-        key = (flags, memory.offset, memory.size)
-        asked = buffer.syncs.get(key)
-        if asked is None:
-            asked = abi.MemSync(flags=flags, obj_addr=buffer.obj_addr, offset=memory.offset, size=memory.size)
-            buffer.syncs[key] = asked
-        self.device.request(self._sync_number, asked, "MEM_SYNC")
->>>>>>> w9choice
 
     @cached_property
     def _sync_number(self) -> int:
