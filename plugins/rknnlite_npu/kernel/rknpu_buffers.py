@@ -10,7 +10,7 @@ import mmap
 import os
 from dataclasses import dataclass
 
-from rknnlite.errors import ParamInvalid, RknnError
+from rknnlite.errors import DeviceUnavailable, ParamInvalid, RknnError, RunTimeout
 
 from .. import rknpu_abi as abi
 from .device import DriverVersion, KernelDevice, failure
@@ -106,7 +106,18 @@ class DrmBuffers(RknpuBuffers):
         except RknnError:
             self.device.free(made.handle)
             raise
-        return self._made(made)
+        return self._made(made, self._has_caches(made))
+
+    def _has_caches(self, made: abi.MemCreate) -> bool:
+        """Whether it can be synced: nothing else tells how its maker asked for it."""
+        asked = abi.MemSync(flags=abi.SyncFlag.TO_DEVICE, obj_addr=made.obj_addr, size=made.size)
+        try:
+            self.request(abi.Command.MEM_SYNC, asked)
+        except (DeviceUnavailable, RunTimeout):
+            raise
+        except RknnError:
+            return False
+        return True
 
     def mapping(self, buffer: Buffer, size: int) -> mmap.mmap:
         where = abi.MemMap(handle=buffer.handle)
