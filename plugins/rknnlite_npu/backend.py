@@ -202,6 +202,7 @@ class KernelBackend(Backend):
         """Open on the device at ``path``, without a comparison. Raises as ``open``."""
         from .context import NpuContext
         from .kernel.devices import open_transport
+        from .kernel.one_job import FAMILIES
         from .opened_model import OpenedModel
         from .transport import SharedTransport
 
@@ -212,7 +213,9 @@ class KernelBackend(Backend):
         except BaseException:
             transport.close()
             raise
-        return NpuContext(self.name, opened, SharedTransport(transport))
+        alone = transport.divides or model.model.family in FAMILIES
+        another = None if alone else lambda: open_transport(path, model.model.family)
+        return NpuContext(self.name, opened, SharedTransport(transport, another))
 
 
 def device() -> FoundDevice:

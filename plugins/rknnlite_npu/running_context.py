@@ -17,12 +17,13 @@ from rknnlite_backend.bindings import BoundFrame
 from rknnlite_backend.cache_coherence import has_sides
 from rknnlite_backend.running import not_prepared, partly_bound
 
-from rknnlite.spi import Input
+from rknnlite.spi import CustomOp, Input
 from rknnlite.spi.exclusive import debugging
 from rknnlite.tensor import DType, Layout
 
 from .cores import legal_masks
 from .frames import FrameInputs, Frames, NpuOutputs
+from .lanes import Lanes
 from .loaded_program import LoadedProgram
 from .opened_model import OpenedModel, ShapeVariant
 from .transport import DeviceMemory, SharedTransport
@@ -67,6 +68,10 @@ class RunningContext(BegunFrames[NpuFrame]):
     _frames: Frames
     _mask: int
     _shared: SharedTransport
+    _ops: dict[str, CustomOp]
+    _batch_cores: int
+    """Of ``set_batch_core_num``; 0: as many as the mask has."""
+    _lanes: Lanes | None = None
     _own_memory: _OwnMemory | None = None
     _mask_in_use: tuple[int, ShapeVariant | None, int] = (0, None, 0)
 
@@ -188,6 +193,10 @@ class RunningContext(BegunFrames[NpuFrame]):
         program.place_all(frame.direct)
         contents = program.contents
         found: list[list[Bytes]] = [[] for _ in forms[first:]]
+        lanes = None if after is not None or self.batch == 1 else self._lanes_in_use()
+        if lanes is not None:
+            self._compute_in_lanes(lanes, frame, found)
+            return NpuOutputs(self._variant.outs, forms[first:], found, frame.number)
         for item in range(self.batch):
             for number, items in enumerate(frame.inputs.items):
                 if items:
@@ -197,6 +206,42 @@ class RunningContext(BegunFrames[NpuFrame]):
                 if self.mixed_paths or number not in frame.direct:
                     parts.append(contents[number][: forms[number].nbytes].copy())
         return NpuOutputs(self._variant.outs, forms[first:], found, frame.number)
+
+    def _compute_in_lanes(self, lanes: Lanes, frame: NpuFrame, found: list[list[Bytes]]) -> None:
+        """The items of a batch on several devices; their outputs in order."""
+        first, forms, mask = len(self._variant.ins), self._variant.forms, self._mask_of_file
+        left: dict[int, list[Bytes]] = {}
+
+        def run(program: LoadedProgram, item: int) -> None:
+            for number, items in enumerate(frame.inputs.items):
+                program.contents[number][: len(items[item])] = items[item]
+            program.run(mask, frame.inputs.pixels)
+            left[item] = [
+                program.contents[number][: forms[number].nbytes].copy() for number in range(first, len(forms))
+            ]
+
+        lanes.run(self.batch, run)
+        for item in range(self.batch):
+            for parts, content in zip(found, left[item]):
+                parts.append(content)
+
+    def _lanes_in_use(self) -> Lanes | None:
+        """As many as cores were asked for, where each needs a device of its own."""
+        another = self._shared.another
+        wanted = self._batch_cores or bin(self._mask & ((1 << self.soc.cores) - 1)).count("1")
+        count = min(wanted, self.batch, self.soc.cores) if another is not None else 1
+        lanes = self._lanes
+        if lanes is not None and (lanes.count != count or lanes.first is not self._program):
+            self._close_lanes()
+        if count > 1 and self._lanes is None:
+            assert another is not None
+            self._lanes = Lanes(self._program, count, another, self._ops)
+        return self._lanes
+
+    def _close_lanes(self) -> None:
+        lanes, self._lanes = self._lanes, None
+        if lanes is not None:
+            lanes.close()
 
     @property
     def _mask_of_file(self) -> int:

@@ -44,6 +44,10 @@ class OneJobAtATime(Transport):
         self._held = False
 
     @property
+    def times_jobs(self) -> bool:  # type: ignore[override]
+        return self._inner.times_jobs
+
+    @property
     def elapsed_ns(self) -> int:  # type: ignore[override]
         return self._inner.elapsed_ns
 

@@ -51,6 +51,40 @@ def test_jobs_end_before_they_are_given_up(kernel: str, tmp_path: Path) -> None:
     assert jobs[1] > jobs[0]
 
 
+BATCH = """
+import os, sys
+import numpy as np
+import rknnlite
+from rknnlite_npu.kernel.self_test import random_inputs
+def held():
+    return len(os.listdir("/proc/self/fd"))
+with rknnlite.open(sys.argv[1], backend="npu") as npu:
+    inputs = random_inputs(npu.inputs, 3)
+    wanted, before = npu.infer(*inputs, raw=True), held()
+    for cores in (2, 3, 1, 3):
+        npu.set_batch_core_num(cores)
+        for _ in range(2):
+            found = npu.infer(*inputs, raw=True)
+            assert all(np.array_equal(a.data, b.data) for a, b in zip(found, wanted))
+    npu.set_batch_core_num(1)
+    npu.infer(*inputs)
+    print(npu.batch, held() - before)
+"""
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_items_of_a_batch_run_on_several_cores(kernel: str, tmp_path: Path) -> None:
+    """On rocket a core is a device that was opened."""
+    with rig(kernel, tmp_path / "cache") as found:
+        opened = []
+        plain = found.driver.opened
+        found.driver.opened = lambda program: (opened.append(program), plain(program))[1]  # type: ignore[method-assign]
+        assert found.python(BATCH, genuine("batch_four.rk3588.i8")).split() == ["4", "0"]
+        found.kernel.idle()
+        assert found.driver.held == 0
+    assert len(opened) > 5 if kernel == "rocket" else len(opened) <= 5
+
+
 ALONE = """
 import sys, threading
 import numpy as np
