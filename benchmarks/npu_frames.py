@@ -119,9 +119,7 @@ def measure(kernel: str, model: str) -> list[Figure]:
         parts = sorted(Path(folder).glob("out.*"), key=lambda part: int(part.suffix[1:]))
         totals = [int(re.findall(r"^totals: (\d+)", part.read_text(), re.M)[-1]) for part in parts]
         jobs = (driver.jobs - before) / (len(LOOPS) * (COUNTED + 3))
-    return [
-        Figure(kernel, model, loop, total / COUNTED, jobs) for loop, total in zip(LOOPS, totals[1::2])
-    ]
+    return [Figure(kernel, model, loop, total / COUNTED, jobs) for loop, total in zip(LOOPS, totals[1::2])]
 
 
 LOOPS = ("run", "bound", "infer")

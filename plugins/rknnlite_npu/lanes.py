@@ -37,7 +37,10 @@ class Lanes:
         self._pool = ThreadPoolExecutor(count - 1, "rknnlite npu")
 
     def run(self, batch: int, item: Callable[[LoadedProgram, int], None]) -> None:
-        """Call ``item`` for each of a batch, in as many threads as there are lanes; raises what one of them raises, when all have ended."""
+        """Call ``item`` for each of a batch, in as many threads as there are lanes.
+
+        Raises what one of them raises, when all have ended.
+        """
 
         def lane(number: int) -> None:
             for at in range(number, batch, self.count):

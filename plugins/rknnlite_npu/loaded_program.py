@@ -134,7 +134,7 @@ class LoadedProgram:
         return found
 
     def place_all(self, direct: Mapping[int, DeviceMemory]) -> None:
-        """Let inputs and outputs lie in the memory that is given, by their number (inputs first), the others in the program's own."""
+        """Let inputs and outputs lie in memory that is given, by their number (inputs first), the others in the program's own."""
         if direct is not self._direct and (direct or self._direct):
             for number in range(len(self.io)):
                 self.place_io(number, direct.get(number))

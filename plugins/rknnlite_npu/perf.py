@@ -17,7 +17,9 @@ from .program import NpuProgram
 __all__ = ["perf_table"]
 
 _NOTE = "counts, not times: the command words were executed by rknnlite's machine"
-_TIMED = "one more frame, its nodes handed over one by one and waited for: a whole run is faster than their sum"
+_TIMED = (
+    "one more frame, its nodes handed over one by one and waited for: a whole run is faster than their sum"
+)
 
 
 def perf_table(

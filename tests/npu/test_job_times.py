@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from rknnlite_npu.cycles import WIDTHS, task_cycles
 from rknnlite_npu.counts import count_tasks
+from rknnlite_npu.cycles import WIDTHS, task_cycles
 from rknnlite_npu.job_times import node_seconds, short_jobs
 
 from .plans import planned

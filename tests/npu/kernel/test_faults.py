@@ -171,5 +171,3 @@ def test_no_memory_wherever_it_runs_out(kernel: str, tmp_path: Path) -> None:
         assert 4 <= after < 20
         found.driver.faults.waiting.clear()
         assert found.python(FRAMES, IMAGE, 1).split()[0] == "equal"
-
-

@@ -1,4 +1,4 @@
-"""How work is handed over: one start for many tasks, jobs that are short enough, and never two at once where they must not overlap."""
+"""How work is handed over: one start for many tasks, jobs that are short enough, never two at once where they must not."""
 
 from __future__ import annotations
 
@@ -141,4 +141,7 @@ def test_a_process_that_ends_leaves_the_device_to_others(tmp_path: Path) -> None
     device = str(tmp_path / "accel0")
     dead = subprocess.run([sys.executable, "-c", KILLED, device, "die"], check=False)
     assert dead.returncode == -9
-    assert subprocess.run([sys.executable, "-c", KILLED, device, "live"], check=False, timeout=60).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", KILLED, device, "live"], check=False, timeout=60).returncode
+        == 0
+    )

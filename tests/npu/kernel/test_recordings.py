@@ -91,9 +91,7 @@ def test_the_kernel_is_given_what_the_genuine_runtime_gives_it(name: str, tmp_pa
     driver = Recorder(weight, internal, task, io)
     submitted(driver, model, "pixels", tmp_path)
     assert [name for name, _, _ in driver.seen] == recording.names
-    for (task_name, record, words), wanted, expected in zip(
-        driver.seen, recording.records, recording.words
-    ):
+    for (task_name, record, words), wanted, expected in zip(driver.seen, recording.records, recording.words):
         assert list(record) == wanted.tolist(), task_name
         assert words.tolist() == expected.tolist(), task_name
 

@@ -95,5 +95,3 @@ def test_memory_of_the_programs(flags: int, sram: int, tmp_path: Path) -> None:
     assert any(MemFlag.TRY_SRAM in asked for asked in driver.flags) == bool(sram and flags & 4)
     own = [asked for asked in driver.flags if MemFlag.LIMIT_IOVA_ALIGNMENT in asked]
     assert any(MemFlag.CACHEABLE not in asked for asked in own) == bool(flags & 2)
-
-
