@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["KernelBackend", "MachineBackend", "board_soc", "device"]
 
 _DEVICES = ("/dev/accel", "/dev/dri")
+_NODE = Path("/dev/rknpu")
 _CHOSEN = 50  # behind the vendor's library, before the CPU
 _NAMED = -5  # behind the CPU
 
@@ -79,7 +80,7 @@ class KernelBackend(Backend):
 
     def probe(self) -> Probe:
         absent = "no device of an NPU with the driver rocket (Linux 6.18) or rknpu (the vendor's kernels)"
-        if not any(True for folder in _DEVICES for _ in Path(folder).glob("*")):
+        if not _NODE.exists() and not any(True for folder in _DEVICES for _ in Path(folder).glob("*")):
             return Probe(False, absent, _NAMED)  # without what opens devices
         from .kernel.device_nodes import device_nodes
 
@@ -201,17 +202,20 @@ class KernelBackend(Backend):
         """Open on the device at ``path``, without a comparison. Raises as ``open``."""
         from .context import NpuContext
         from .kernel.devices import open_transport
+        from .kernel.one_job import FAMILIES
         from .opened_model import OpenedModel
         from .transport import SharedTransport
 
-        transport = open_transport(path)
+        transport = open_transport(path, model.model.family)
         try:
             opened = OpenedModel.of(self.name, model, options, transport.ends_pooling)
             opened.variant(model.model.default_shape)
         except BaseException:
             transport.close()
             raise
-        return NpuContext(self.name, opened, SharedTransport(transport))
+        alone = transport.divides or model.model.family in FAMILIES
+        another = None if alone else lambda: open_transport(path, model.model.family)
+        return NpuContext(self.name, opened, SharedTransport(transport, another))
 
 
 def device() -> FoundDevice:

@@ -68,6 +68,7 @@ class LoadedProgram:
 
     Attributes:
         io: the memory of each input and output, in the model's order; at first buffers of its own.
+        contents: the bytes of each.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class LoadedProgram:
         tensors = [program.tensors[i] for i in (*program.inputs, *program.outputs)]
         self._own = [transport.allocate(max(_LEAST, tensor.size)) for tensor in tensors]
         self.io = list(self._own)
+        self.contents = [memory.ndarray for memory in self.io]
         self._internal = transport.allocate(max(_LEAST, program.internal_size))
         self._tasks = transport.allocate(program.record_bytes, MemoryUse.TASKS)
         self._commands = transport.allocate(8 * len(program.words)) if duplicate else None
@@ -94,6 +96,7 @@ class LoadedProgram:
         )
         self.submission = plan_program(program, bases)
         self._pixels, self._closed = converts_itself(program), False
+        self._direct: Mapping[int, DeviceMemory] = {}
         self._steps: dict[tuple[int, bool, bool], list[_Step]] = {}
         self._fill()
 
@@ -130,12 +133,19 @@ class LoadedProgram:
             found.append(_Relocated(np.array(words, np.int64), np.array(offsets, np.uint64)))
         return found
 
+    def place_all(self, direct: Mapping[int, DeviceMemory]) -> None:
+        """Let inputs and outputs lie in memory that is given, by their number (inputs first), the others in the program's own."""
+        if direct is not self._direct and (direct or self._direct):
+            for number in range(len(self.io)):
+                self.place_io(number, direct.get(number))
+        self._direct = direct
+
     def place_io(self, number: int, memory: Optional[DeviceMemory]) -> None:
-        """Let input or output ``number`` (inputs first) lie in ``memory`` from its offset on; None: in the program's own."""
+        """Let input or output ``number`` lie in ``memory`` from its offset on; None: in the program's own."""
         memory = memory or self._own[number]
         if self.io[number] is memory:
             return
-        self.io[number] = memory
+        self.io[number], self.contents[number] = memory, memory.ndarray
         self._steps.clear()
         where = self._relocated[number]
         address = np.uint64(memory.address)
@@ -207,8 +217,8 @@ class LoadedProgram:
         transport, inputs = self._weights.transport, len(self.program.inputs)
         for memory in self.io[:inputs]:
             transport.to_device(memory)
-        under_way = False
-        for step in self._schedule(mask, pixels, after is not None):
+        under_way, steps = False, self._schedule(mask, pixels, after is not None)
+        for step in steps:
             if step.job is None:
                 if under_way:
                     transport.wait()
@@ -221,8 +231,10 @@ class LoadedProgram:
                 transport.from_device(self._internal)
                 after(step.last)
         transport.wait()
+        last = steps[-1].stamps if steps else None
         for memory in self.io[inputs:]:
-            transport.from_device(memory)
+            if last is None or memory not in last.memories:  # else it was looked at
+                transport.from_device(memory)
 
     def _submit(self, job: SubmittedJob, stamps: Optional[PlacedStamps]) -> bool:
         """Begin a job; whether it is still under way then. One that may be lost is waited for and looked at."""
@@ -313,6 +325,7 @@ class LoadedProgram:
             return
         self._closed = True
         self.cpu.close()
+        self._steps.clear()
         for memory in (*self._own, self._internal, self._tasks, self._commands):
             if memory is not None:
                 memory.close()

@@ -23,6 +23,7 @@ __all__ = ["PlacedStamps", "Stamps", "divided"]
 
 Array = NDArray[Any]
 _ATOM = 16  # bytes that are written together
+_STAMP = 8  # bytes of its beginning that are looked at
 
 
 class _Place(NamedTuple):
@@ -41,7 +42,7 @@ class _Group(NamedTuple):
     element: np.dtype[Any]
     """The largest that all places are multiples of: few elements are written at once."""
     elements: NDArray[np.intp]
-    """(n, elements of a stamp) places in the buffer."""
+    """Places in the buffer, those of one stamp behind each other."""
 
 
 class _Span(NamedTuple):
@@ -106,23 +107,31 @@ class PlacedStamps:
     """Stamps in memory, put and looked at in every frame. ``memories`` are those that have some."""
 
     def __init__(self, program: NpuProgram, groups: Sequence[tuple[DeviceMemory, _Group]]) -> None:
-        stamp = np.frombuffer(os.urandom(_ATOM), np.uint8)
+        stamp = np.frombuffer(os.urandom(_STAMP), np.uint8)
         self._program = program
         self._rows = [
-            (_elements(memory.mapped, group.element), group.elements, stamp.view(group.element), group.nodes)
+            (
+                _elements(memory.mapped, group.element),
+                group.elements,
+                np.tile(stamp.view(group.element), len(group.nodes)),
+                group.nodes,
+            )
             for memory, group in groups
         ]
         self.memories = [memory for memory, _ in groups]
 
     def put(self) -> None:
         """Before the job."""
-        for elements, at, stamp, _ in self._rows:
-            elements[at] = stamp
+        for elements, at, stamps, _ in self._rows:
+            elements[at] = stamps
 
     def check(self) -> None:
         """Behind it. Raises RunTimeout for a task that wrote nothing."""
-        for elements, at, stamp, nodes in self._rows:
-            found = (elements[at] == stamp).all(axis=1)
+        for elements, at, stamps, nodes in self._rows:
+            same = elements[at] == stamps
+            if not np.count_nonzero(same):  # as in every frame that goes well
+                continue
+            found = same.reshape(len(nodes), -1).all(axis=1)
             if found.any():
                 node = self._program.nodes[nodes[int(found.argmax())]]
                 raise RunTimeout(
@@ -136,9 +145,8 @@ def _grouped(output: Optional[int], places: Sequence[_Place]) -> _Group:
     element = next(
         kind for kind in map(np.dtype, (np.uint64, np.uint32, np.uint8)) if not (starts % kind.itemsize).any()
     )
-    count = _ATOM // element.itemsize
-    elements = (starts // element.itemsize)[:, None] + np.arange(count)
-    return _Group(output, tuple(place.node for place in places), element, elements)
+    elements = (starts // element.itemsize)[:, None] + np.arange(_STAMP // element.itemsize)
+    return _Group(output, tuple(place.node for place in places), element, elements.ravel())
 
 
 def _elements(memory: Array, element: np.dtype[Any]) -> Array:

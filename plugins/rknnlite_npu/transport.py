@@ -87,6 +87,8 @@ class Transport(abc.ABC):
     """What ``Context.versions`` calls it."""
     job_seconds: float = 0.0
     """After which a job is given up; 0: never."""
+    times_jobs: bool = True
+    """Whether it says something of the NPU how long a job takes."""
     elapsed_ns: int = 0
     """What the kernel has said so far that jobs took; 0 where it tells nothing."""
 
@@ -160,11 +162,15 @@ class Shared(abc.ABC):
 
 
 class SharedTransport(Shared):
-    """The transport of a context."""
+    """The transport of a context.
 
-    def __init__(self, transport: Transport) -> None:
+    Attributes:
+        another: opens a further device of the same kind, which has a core of its own; None where there is none.
+    """
+
+    def __init__(self, transport: Transport, another: Callable[[], Transport] | None = None) -> None:
         super().__init__()
-        self.transport = transport
+        self.transport, self.another = transport, another
 
     def _free(self) -> None:
         self.transport.close()

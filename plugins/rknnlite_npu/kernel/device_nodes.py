@@ -14,6 +14,8 @@ __all__ = ["DRIVERS", "DeviceNode", "device_nodes"]
 
 DRIVERS = ("rocket", "rknpu")
 _CLASSES = Path("/sys/class")
+_NODE = "/dev/rknpu"
+"""No DRM device: of kernels for RV1103 and RV1106."""
 _PLACES = (
     ("/dev/accel", r"accel\d+", "accel"),
     ("/dev/dri", r"renderD\d+", "drm"),
@@ -39,6 +41,8 @@ def device_nodes() -> Iterator[DeviceNode]:
             driver = _driver(kind, name)
             if driver in ("", *DRIVERS):
                 yield DeviceNode(f"{folder}/{name}", driver)
+    if Path(_NODE).exists():
+        yield DeviceNode(_NODE, "rknpu")
 
 
 def _driver(kind: str, name: str) -> str:

@@ -12,6 +12,7 @@ import os
 import threading
 import weakref
 from functools import cached_property
+from typing import NamedTuple
 
 from rknnlite_backend.zero_copy import NON_CACHEABLE, TRY_SRAM, check_flags, check_size
 
@@ -36,6 +37,15 @@ _FLAGS = {
 }
 _CORES_AFTER = {3: 2}
 """Number of cores -> where their ranges of records begin."""
+
+
+class _Piece(NamedTuple):
+    """What is known of a piece of a buffer: the requests that sync it are made in every frame."""
+
+    obj_addr: int
+    cached: bool
+    to_device: abi.MemSync
+    from_device: abi.MemSync
 
 
 class RknpuTransport(Transport):
@@ -102,7 +112,12 @@ class RknpuTransport(Transport):
             if own:
                 os.close(fd)
             raise
-        memory.address, memory.buffer = buffer.address + offset, buffer
+        memory.address = buffer.address + offset
+        memory.buffer = _Piece(
+            buffer.obj_addr,
+            buffer.cached,
+            *(abi.MemSync(way, 0, buffer.obj_addr, offset, size) for way in abi.SyncFlag),
+        )
         with self._sharing:
             buffer.users += 1
             self._buffers[buffer.obj_addr] = buffer
@@ -134,21 +149,12 @@ class RknpuTransport(Transport):
             raise
 
     def to_device(self, memory: DeviceMemory) -> None:
-        self._sync(memory, abi.SyncFlag.TO_DEVICE)
+        if memory.buffer.cached:
+            self.device.request(self._sync_number, memory.buffer.to_device, "MEM_SYNC")
 
     def from_device(self, memory: DeviceMemory) -> None:
-        self._sync(memory, abi.SyncFlag.FROM_DEVICE)
-
-    def _sync(self, memory: DeviceMemory, flags: abi.SyncFlag) -> None:
-        buffer: Buffer = memory.buffer
-        if not buffer.cached:
-            return
-        key = (flags, memory.offset, memory.size)
-        asked = buffer.syncs.get(key)
-        if asked is None:
-            asked = abi.MemSync(flags=flags, obj_addr=buffer.obj_addr, offset=memory.offset, size=memory.size)
-            buffer.syncs[key] = asked
-        self.device.request(self._sync_number, asked, "MEM_SYNC")
+        if memory.buffer.cached:
+            self.device.request(self._sync_number, memory.buffer.from_device, "MEM_SYNC")
 
     @cached_property
     def _sync_number(self) -> int:

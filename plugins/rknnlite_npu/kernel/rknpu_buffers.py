@@ -8,9 +8,9 @@ import ctypes as ct
 import errno
 import mmap
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from rknnlite.errors import ParamInvalid, RknnError
+from rknnlite.errors import DeviceUnavailable, ParamInvalid, RknnError, RunTimeout
 
 from .. import rknpu_abi as abi
 from .device import DriverVersion, KernelDevice, failure
@@ -37,7 +37,6 @@ class Buffer:
     Attributes:
         users: pieces of memory in it.
         cached: whether it has caches to sync.
-        syncs: requests that were made before, by what they sync.
     """
 
     handle: int
@@ -46,7 +45,6 @@ class Buffer:
     size: int
     cached: bool = True
     users: int = 0
-    syncs: dict[tuple[int, int, int], abi.MemSync] = field(default_factory=dict)
 
 
 class RknpuBuffers(abc.ABC):
@@ -108,7 +106,18 @@ class DrmBuffers(RknpuBuffers):
         except RknnError:
             self.device.free(made.handle)
             raise
-        return self._made(made)
+        return self._made(made, self._has_caches(made))
+
+    def _has_caches(self, made: abi.MemCreate) -> bool:
+        """Whether it can be synced: nothing else tells how its maker asked for it."""
+        asked = abi.MemSync(flags=abi.SyncFlag.TO_DEVICE, obj_addr=made.obj_addr, size=made.size)
+        try:
+            self.request(abi.Command.MEM_SYNC, asked)
+        except (DeviceUnavailable, RunTimeout):
+            raise
+        except RknnError:
+            return False
+        return True
 
     def mapping(self, buffer: Buffer, size: int) -> mmap.mmap:
         where = abi.MemMap(handle=buffer.handle)

@@ -138,8 +138,8 @@ class RocketTransport(Transport):
             yield _part(part, flags, reads, writes)
 
     def _parts(self, tasks: Sequence[Task], linked: Sequence[bool]) -> Iterator[tuple[list[Task], JobFlag]]:
-        """Tasks that may be one job: those that end in the pooling unit are jobs of their own, and those that lead to each other are
-        started once where the driver can.
+        """Tasks that may be one job: those that end in the pooling unit are jobs of their own, and those that lead to each
+        other are started once where the driver can.
         """
         part: list[Task] = []
         before = JobFlag(0)
