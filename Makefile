@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs docs-check man deb deb-arm64 pip-test prebuilt installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize sanitize-client arm64 arm64-engines clean FORCE
+.PHONY: help packages docs docs-check man deb deb-arm64 pip-test prebuilt installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize sanitize-client arm64 arm64-npu arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -40,6 +40,7 @@ help:
 	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"
 	@echo "make sanitize-client C programs of tests/librknnrt and both libraries under SANITIZER=thread, address or undefined (all three)"
 	@echo "make arm64         tests of librknnrt in a Debian 12 arm64 userland under qemu (root; ARCH=armhf, RKNNLITE_ARM64=folder)"
+	@echo "make arm64-npu     tests of the backend npu on the rig's kernels, programs for arm64 under qemu (root)"
 	@echo "make arm64-engines the engines of the CPU reference on arm64 beside the numpy kernels (QEMU_CPU=cortex-a72, MODELS=...)"
 	@echo "make docs          the documentation as a site, build/site/index.html"
 	@echo "make docs-check    widths and search of that site in a headless Chromium (Debian: chromium), links to other sites"
@@ -119,6 +120,12 @@ compare: $(VENV)/.with-compare
 arm64: $(VENV)/.made
 	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARCH,HOME"); \
 	$$root env PYTHON="$(PY)" tools/arm64/test.sh $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
+
+# Programs under qemu, the kernel of the rig and its machine here.
+arm64-npu: $(VENV)/.made
+	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,HOME"); \
+	$$root tools/arm64/userland.sh make && \
+	$$root env RKNNLITE_TEST_RIG_PROCESSOR=arm64 $(PY) -m pytest tests/npu/kernel $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
 
 arm64-engines: $(VENV)/.made
 	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARM64_BIND,QEMU_CPU,HOME"); \

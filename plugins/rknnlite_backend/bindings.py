@@ -58,6 +58,8 @@ class Bindings:
         self._bound: dict[tuple[bool, int], tuple[HostMemory, TensorAttr]] = {}
         self._given: dict[str, HostMemory] = {}
         self._warned: set[int] = set()
+        self.changes = 0
+        """How often something was bound or let go; who has looked at it may look again when this has grown."""
 
     @property
     def bound(self) -> bool:
@@ -102,6 +104,7 @@ class Bindings:
     def bind(self, place: Place, attr: TensorAttr, mem: HostMemory) -> None:
         """Use ``mem`` for a tensor until it is bound anew."""
         self._bound[place.is_input, place.index] = (mem, attr)
+        self.changes += 1
         if (
             place.is_input
             and place.index not in self._warned
@@ -125,16 +128,19 @@ class Bindings:
     def clear(self) -> None:
         """The shape has changed: everything is to be bound again."""
         self._bound.clear()
+        self.changes += 1
 
     def clear_inputs(self) -> None:
         """Inputs are given otherwise from now on."""
         for key in [key for key in self._bound if key[0]]:
             del self._bound[key]
+        self.changes += 1
 
     def unbind(self, mem: Memory) -> None:
         """A memory is closed: what it was bound to needs another before the next run."""
         for key in [key for key, (bound, _) in self._bound.items() if bound is mem]:
             del self._bound[key]
+        self.changes += 1
 
     def begin(
         self, places: Sequence[Place], natives: Sequence[TensorAttr], partly: bool = False

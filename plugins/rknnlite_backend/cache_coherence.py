@@ -140,7 +140,7 @@ def has_sides(mem: HostMemory) -> bool:
 
 def _side_of(mem: HostMemory) -> Optional[_DeviceSide]:
     """What the NPU sees, where that may differ from what the CPU sees."""
-    if mem.side is None and _sides:
+    if mem.side is None and _sides.data:  # type: ignore[attr-defined]  # its length is a call, in every frame
         mem.side = _sides.get(mem.file)  # another context lets the sides of this memory differ
     found: Optional[_DeviceSide] = mem.side
     return found

@@ -9,6 +9,9 @@ from rknnlite.errors import ContextInvalid, InputInvalid, OutputInvalid, ParamIn
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 __all__ = [
+    "CACHEABLE",
+    "NON_CACHEABLE",
+    "TRY_SRAM",
     "Place",
     "cannot_import",
     "cannot_import_phys",
@@ -26,8 +29,9 @@ __all__ = [
 ]
 
 _DIRECTIONS = ("to_device", "from_device", "both")
-_CACHEABLE, _NON_CACHEABLE, _TRY_SRAM = 1, 2, 4
-_FLAGS = _CACHEABLE | _NON_CACHEABLE | _TRY_SRAM
+CACHEABLE, NON_CACHEABLE, TRY_SRAM = 1, 2, 4
+"""Flags of memory, as librknnrt has them."""
+_FLAGS = CACHEABLE | NON_CACHEABLE | TRY_SRAM
 _RANK = 4  # of tensors that have a layout
 _FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16})
 _INPUT_TYPES = {  # the tensor's own type -> further types that the program may supply
@@ -147,7 +151,7 @@ def check_size(size: int, most: int | None = None) -> None:
 
 def check_flags(flags: int) -> None:
     """For ``create_mem``: raise ParamInvalid for flags that librknnrt does not have."""
-    if flags & ~_FLAGS or (flags & _CACHEABLE and flags & _NON_CACHEABLE):
+    if flags & ~_FLAGS or (flags & CACHEABLE and flags & NON_CACHEABLE):
         raise ParamInvalid(f"memory flags {flags:#x} are not legal: cacheable 1 or not 2, SRAM if possible 4")
 
 

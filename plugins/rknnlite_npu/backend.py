@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rknnlite.errors import DeviceUnavailable, ModelUnsupported, RknnError
+from rknnlite import socs
+from rknnlite.errors import DeviceUnavailable, ModelUnsupported, OutOfMemory, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
-from rknnlite.spi.types import check_options
+from rknnlite.spi.types import Options, check_options
 
-__all__ = ["KernelBackend", "MachineBackend"]
+if TYPE_CHECKING:
+    from rknnlite.native.board import Board
+    from rknnlite.socs import Soc
+    from rknnlite.spi.finding import Finding
+
+    from .kernel.devices import FoundDevice
+    from .kernel.verdicts import Record, Verdict
+
+__all__ = ["KernelBackend", "MachineBackend", "board_soc", "device"]
 
 _DEVICES = ("/dev/accel", "/dev/dri")
-_PRIORITY = -5  # behind the CPU: only when it is named
+_NODE = Path("/dev/rknpu")
+_CHOSEN = 50  # behind the vendor's library, before the CPU
+_NAMED = -5  # behind the CPU
 
 
 class MachineBackend(Backend):
@@ -56,9 +69,10 @@ class MachineBackend(Backend):
 
 
 class KernelBackend(Backend):
-    """Experimental: no chip has confirmed it. It is never chosen by itself.
+    """Experimental: no chip has confirmed it.
 
-    A model that meets a device for the first time is compared with the chip's arithmetic, and what differs is warned of.
+    Named, it runs what it can, and warns of what was found different. Chosen by itself it runs models alone of which something
+    is known on this chip, and whose layers agree with the chip's arithmetic on this very device.
     """
 
     name = "npu"
@@ -66,38 +80,77 @@ class KernelBackend(Backend):
 
     def probe(self) -> Probe:
         absent = "no device of an NPU with the driver rocket (Linux 6.18) or rknpu (the vendor's kernels)"
-        if not any(True for folder in _DEVICES for _ in Path(folder).glob("*")):
-            return Probe(False, absent, _PRIORITY)  # without what opens devices
+        if not _NODE.exists() and not any(True for folder in _DEVICES for _ in Path(folder).glob("*")):
+            return Probe(False, absent, _NAMED)  # without what opens devices
+        from .kernel.device_nodes import device_nodes
+
+        if not any(True for _ in device_nodes()):
+            return Probe(False, absent, _NAMED)
         from .kernel.devices import find_device
+        from .kernel.evidence import MEASURED
 
         found = find_device()
         if found is None:
-            return Probe(False, absent, _PRIORITY)
+            return Probe(False, absent, _NAMED)
         if found.driver is None:
-            return Probe(False, found.reason, _PRIORITY)
-        reason = f"{found.path}, driver {found.driver}, experimental: no board has confirmed it"
-        return Probe(True, reason, priority=_PRIORITY, devices=(found.path,))
+            return Probe(False, found.reason, _NAMED)
+        here = board_soc()
+        if here is None or here.name not in MEASURED:
+            reason, priority = "only when it is named: nobody has measured this chip", _NAMED
+        else:
+            reason, priority = "for models that agree with the CPU here", _CHOSEN
+        reason = f"{found.path}, driver {found.driver}, experimental, {reason}"
+        return Probe(True, reason, priority=priority, devices=(found.path,))
+
+    def probe_for(self, options: Options) -> Probe:
+        """A model without weights goes where its master is."""
+        found, master = self.probe(), options.extra.get("master")
+        if master is None or getattr(master, "backend_name", None) == self.name:
+            return found
+        return found._replace(priority=_NAMED)
 
     def refuses(self, model: ModelFile) -> str | None:
-        return _refusal(model)
+        """Compares the model with the CPU when it meets the device for the first time; told in the log what comes of it."""
+        from rknnlite.runtime import known_ops
+
+        from .kernel.evidence import lacking_evidence, needs_master
+
+        if needs_master(model):
+            return None
+        reason = lacking_evidence(model, board_soc())
+        if not reason:
+            try:
+                found = device()
+                verdict = self._verdict(found, model, OpenOptions(custom_ops=known_ops(())))
+                reason = "" if verdict.agrees else str(verdict)
+            except RknnError as error:
+                reason = str(error)
+        if not reason:
+            return None
+        reason = f"{reason}; backend='npu' runs it all the same"
+        logger.warning("%s: not on the NPU: %s", model.label, reason)
+        return reason
 
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Raises ModelInvalid, ModelUnsupported, DeviceUnavailable, OutOfMemory, ParamInvalid, TargetPlatformUnmatch."""
-        from .kernel.devices import find_device
-        from .kernel.self_test import device_key, verdict_of
+        from .opened_model import soc_of
 
         check_options(self.name, options.extra)
-        found = find_device()
-        if found is None or found.driver is None:
-            raise DeviceUnavailable(self.probe().reason)
-        path = found.path
-        context = self._open(path, model, options)
+        found, here = device(), board_soc()
+        logger.info("%s: backend npu is experimental: no board has confirmed it", model.label)
+        context = self.open_on(found.path, model, options)
         try:
-            device = device_key(str(found.driver), context.soc.name)
-            verdict = verdict_of(model, device, lambda: self._open(path, model, OpenOptions()))
+            if here is not None:
+                soc_of(model, here.name)  # words for another NPU are never right
+            if options.extra.get("master") is not None:
+                raise ModelUnsupported("its weights are another model's")
+            verdict = self._verdict(found, model, options, insist=True)
             if not verdict.agrees:
                 logger.warning("%s: %s (backend npu)", model.label, verdict)
-        except ModelUnsupported as error:  # the CPU does not compute it
+        except (
+            ModelUnsupported,
+            OutOfMemory,
+        ) as error:  # the CPU does not compute it, or there is no room for both
             logger.warning(
                 "%s: could not be compared with the chip's arithmetic: %s (backend npu)", model.label, error
             )
@@ -106,21 +159,89 @@ class KernelBackend(Backend):
             raise
         return context
 
-    def _open(self, path: str, model: ModelFile, options: OpenOptions) -> Context:
-        """On the device at ``path``."""
+    def known(self, model: ModelFile) -> tuple[bool | None, str]:
+        """Whether a model agrees with the CPU on the device that is here, and in words; None: it was not compared.
+
+        Runs nothing. Raises DeviceUnavailable, TargetPlatformUnmatch, ModelInvalid.
+        """
+        from .kernel.evidence import lacking_evidence
+        from .opened_model import soc_of
+
+        here = board_soc()
+        if here is not None:
+            soc_of(model, here.name)
+        verdict = _record(device(), model).verdict()
+        if verdict is not None:
+            return verdict.agrees, str(verdict)
+        why = lacking_evidence(model, here)
+        return None, why or "not compared with the CPU on this device yet: that is done when it is opened"
+
+    def findings(self, board: Board, model: ModelFile | None = None) -> Iterator[Finding]:
+        """The device, who may use it, and what was found of models on it."""
+        if model is None:
+            from .kernel.findings import findings
+
+            yield from findings(board)
+
+    def _verdict(
+        self, found: FoundDevice, model: ModelFile, options: OpenOptions, insist: bool = False
+    ) -> Verdict:
+        """What a comparison finds, or has found; ``options``: operators are theirs."""
+        record = _record(found, model)
+        known = record.verdict()
+        if known is not None:
+            return known
+        from .kernel.self_test import first_verdict
+
+        plain = OpenOptions(custom_ops=options.custom_ops)
+        return first_verdict(
+            model, record, lambda: self.open_on(found.path, model, plain), options.custom_ops, insist
+        )
+
+    def open_on(self, path: str, model: ModelFile, options: OpenOptions) -> Context:
+        """Open on the device at ``path``, without a comparison. Raises as ``open``."""
         from .context import NpuContext
         from .kernel.devices import open_transport
+        from .kernel.one_job import FAMILIES
         from .opened_model import OpenedModel
         from .transport import SharedTransport
 
-        transport = open_transport(path)
+        transport = open_transport(path, model.model.family)
         try:
             opened = OpenedModel.of(self.name, model, options, transport.ends_pooling)
             opened.variant(model.model.default_shape)
         except BaseException:
             transport.close()
             raise
-        return NpuContext(self.name, opened, SharedTransport(transport))
+        alone = transport.divides or model.model.family in FAMILIES
+        another = None if alone else lambda: open_transport(path, model.model.family)
+        return NpuContext(self.name, opened, SharedTransport(transport, another))
+
+
+def device() -> FoundDevice:
+    """The NPU's, which has a driver; raises DeviceUnavailable."""
+    from .kernel.devices import find_device
+
+    found = find_device()
+    if found is None or found.driver is None:
+        raise DeviceUnavailable(KernelBackend().probe().reason)
+    return found
+
+
+def _record(found: FoundDevice, model: ModelFile) -> Record:
+    """What is kept of a model on a device."""
+    from .kernel.verdicts import Record, device_key
+    from .opened_model import soc_of
+
+    return Record(model, device_key(str(found.driver), soc_of(model, None).name))
+
+
+def board_soc() -> Soc | None:
+    """The SoC of this machine; None where it is unknown."""
+    try:
+        return socs.detect()
+    except ParamInvalid:
+        return None
 
 
 def _refusal(model: ModelFile) -> str | None:

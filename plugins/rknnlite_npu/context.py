@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -67,11 +68,12 @@ class NpuContext(RunningContext):
         self._frames = Frames()
         self._programs: dict[int, LoadedProgram] = {}
         self._ops = {op.op_type: op for op in opened.options.custom_ops}
-        self._mask = opened.options.core_mask or 0
+        self._mask, self._batch_cores = opened.options.core_mask or 0, 0
         number = opened.model.default_shape
         try:
             if original is not None:
                 self._ops, self._mask, number = dict(original._ops), original._mask, original._number
+                self._batch_cores = original._batch_cores
                 self._programs[number] = original._program.twin(self._ops)
             self._select(number)
         except BaseException:
@@ -150,9 +152,10 @@ class NpuContext(RunningContext):
             self._mask = mask
 
     def set_batch_core_num(self, count: int) -> None:
-        """Items of a batch run one behind the other, whatever is asked for."""
+        """How many items of a batch run at once, where the kernel gives a core to each open device; else one behind the other."""
         with self.exclusive():
             self.soc.check_batch_cores(count)
+            self._batch_cores = count
 
     @property
     def shapes(self) -> list[list[tuple[int, ...]]]:
@@ -174,6 +177,7 @@ class NpuContext(RunningContext):
                 for program in self._programs.values():
                     program.cpu.register(op)
                 self._ops[op.op_type] = op
+            self._close_lanes()
 
     # -- common path --------------------------------------------------------------------------------------
 
@@ -222,13 +226,34 @@ class NpuContext(RunningContext):
     # -- figures ------------------------------------------------------------------------------------------
 
     def perf_table(self) -> PerfTable:
-        """One row per node: counts of tasks and command words. No times: the machine's are not those of a chip."""
+        """One row per node: counts of tasks and command words, and times of one more frame where an NPU computes it."""
         from .perf import perf_table
 
         with self.exclusive():
             if not self._frames.count:
                 raise not_run("figures")
-            return perf_table(self._variant.program, self._variant.graph, self._mask_of_file, self.soc)
+            times = self._node_times() if self._shared.transport.times_jobs else None
+            return perf_table(self._variant.program, self._variant.graph, self._mask_of_file, self.soc, times)
+
+    def _node_times(self) -> dict[int, float]:
+        """Microseconds of each node of one more frame; what the kernel says of a job, else until it was waited for."""
+        self._settle()
+        transport, found = self._shared.transport, dict[int, float]()
+        inputs, direct = self._frames.inputs, dict[int, DeviceMemory]()
+        if self._bindings.bound:
+            inputs, direct = self._converted(self._with_bound(self._bound_frame()), self._direct())
+        if inputs is None:
+            raise no_data("a table of times")
+        told, began = transport.elapsed_ns, time.perf_counter_ns()
+
+        def after(node: int) -> None:
+            nonlocal told, began
+            spent = transport.elapsed_ns - told or time.perf_counter_ns() - began
+            found[node] = found.get(node, 0.0) + spent / 1e3
+            told, began = transport.elapsed_ns, time.perf_counter_ns()
+
+        self._compute(NpuFrame(0, inputs, None, direct, self._bindings.hold_internal()), after)
+        return found
 
     def memory(self) -> MemorySize:
         """The buffers of the submission, in bytes."""
@@ -271,6 +296,7 @@ class NpuContext(RunningContext):
     def _release(self) -> None:
         self._give_up()
         self._bindings.close()
+        self._close_lanes()
         for program in self._programs.values():
             program.close()
         self._shared.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Optional
 
 import numpy as np
@@ -13,6 +14,8 @@ from rknnlite.formats import IoTensor
 from rknnlite.quant import dequantise
 from rknnlite.spi import Input
 from rknnlite.tensor import DType
+
+from .tensor_bytes import TensorBytes
 
 __all__ = ["FrameInputs", "Frames", "NpuOutputs"]
 
@@ -33,12 +36,24 @@ class FrameInputs:
 
 @dataclass
 class NpuOutputs:
-    """Outputs of one frame, as the file stores them, batch items behind each other; empty where the NPU wrote them into memory
-    of the program's."""
+    """Outputs of one frame, as the NPU left them until somebody asks.
+
+    Attributes:
+        ios: what the file says of each.
+        forms: how the bytes of each lie.
+        left: per output the bytes of each batch item; none where the NPU wrote them into memory of the program's.
+        number: that of the frame.
+    """
 
     ios: Sequence[IoTensor]
-    stored: list[Array]
+    forms: Sequence[TensorBytes]
+    left: Sequence[Sequence[Bytes]]
     number: int = 0
+
+    @cached_property
+    def stored(self) -> list[Array]:
+        """As the file stores them, in logical order, batch items behind each other; empty where there are no bytes."""
+        return [_joined([form.unpack(item) for item in items]) for form, items in zip(self.forms, self.left)]
 
     def elements(self) -> list[Array]:
         """Stored elements in logical order; bfloat16 as its 16 bits."""
@@ -47,6 +62,12 @@ class NpuOutputs:
     def floats(self) -> list[Array]:
         """Real values in float32."""
         return [_real(array, io) for array, io in zip(self.stored, self.ios)]
+
+
+def _joined(parts: list[Array]) -> Array:
+    if not parts:
+        return np.empty(0)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _real(stored: Array, io: IoTensor) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Optional
@@ -17,10 +17,12 @@ from rknnlite.spi import CustomOp
 from .command_words import Words, values_of, with_values
 from .cores import jobs
 from .cpu_nodes import CpuNodes
+from .job_times import node_seconds, short_jobs
 from .pixels import converts_itself, with_elements, with_pixels
 from .placement import Bases
 from .program import NpuProgram
-from .stamps import Stamps, divided
+from .program_chain import leads_to
+from .stamps import PlacedStamps, Stamps, divided
 from .submission import plan_program
 from .task import as_records
 from .transport import DeviceMemory, GivesUp, MemoryUse, Shared, SubmittedJob, Transport
@@ -57,7 +59,7 @@ class _Step(NamedTuple):
 
     last: int
     job: Optional[SubmittedJob] = None
-    stamps: Optional[Stamps] = None
+    stamps: Optional[PlacedStamps] = None
     """Where the kernel may lose the job."""
 
 
@@ -66,6 +68,7 @@ class LoadedProgram:
 
     Attributes:
         io: the memory of each input and output, in the model's order; at first buffers of its own.
+        contents: the bytes of each.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class LoadedProgram:
         tensors = [program.tensors[i] for i in (*program.inputs, *program.outputs)]
         self._own = [transport.allocate(max(_LEAST, tensor.size)) for tensor in tensors]
         self.io = list(self._own)
+        self.contents = [memory.ndarray for memory in self.io]
         self._internal = transport.allocate(max(_LEAST, program.internal_size))
         self._tasks = transport.allocate(program.record_bytes, MemoryUse.TASKS)
         self._commands = transport.allocate(8 * len(program.words)) if duplicate else None
@@ -92,6 +96,7 @@ class LoadedProgram:
         )
         self.submission = plan_program(program, bases)
         self._pixels, self._closed = converts_itself(program), False
+        self._direct: Mapping[int, DeviceMemory] = {}
         self._steps: dict[tuple[int, bool, bool], list[_Step]] = {}
         self._fill()
 
@@ -128,12 +133,19 @@ class LoadedProgram:
             found.append(_Relocated(np.array(words, np.int64), np.array(offsets, np.uint64)))
         return found
 
+    def place_all(self, direct: Mapping[int, DeviceMemory]) -> None:
+        """Let inputs and outputs lie in memory that is given, by their number (inputs first), the others in the program's own."""
+        if direct is not self._direct and (direct or self._direct):
+            for number in range(len(self.io)):
+                self.place_io(number, direct.get(number))
+        self._direct = direct
+
     def place_io(self, number: int, memory: Optional[DeviceMemory]) -> None:
-        """Let input or output ``number`` (inputs first) lie in ``memory`` from its offset on; None: in the program's own."""
+        """Let input or output ``number`` lie in ``memory`` from its offset on; None: in the program's own."""
         memory = memory or self._own[number]
         if self.io[number] is memory:
             return
-        self.io[number] = memory
+        self.io[number], self.contents[number] = memory, memory.ndarray
         self._steps.clear()
         where = self._relocated[number]
         address = np.uint64(memory.address)
@@ -205,8 +217,8 @@ class LoadedProgram:
         transport, inputs = self._weights.transport, len(self.program.inputs)
         for memory in self.io[:inputs]:
             transport.to_device(memory)
-        under_way = False
-        for step in self._schedule(mask, pixels, after is not None):
+        under_way, steps = False, self._schedule(mask, pixels, after is not None)
+        for step in steps:
             if step.job is None:
                 if under_way:
                     transport.wait()
@@ -219,32 +231,30 @@ class LoadedProgram:
                 transport.from_device(self._internal)
                 after(step.last)
         transport.wait()
+        last = steps[-1].stamps if steps else None
         for memory in self.io[inputs:]:
-            transport.from_device(memory)
+            if last is None or memory not in last.memories:  # else it was looked at
+                transport.from_device(memory)
 
-    def _submit(self, job: SubmittedJob, stamps: Optional[Stamps]) -> bool:
+    def _submit(self, job: SubmittedJob, stamps: Optional[PlacedStamps]) -> bool:
         """Begin a job; whether it is still under way then. One that may be lost is waited for and looked at."""
         transport = self._weights.transport
         if stamps is None:
             transport.submit(job)
             return True
-        stamps.put(self._buffer)
-        memories = [self._buffer_memory(output) for output in stamps.outputs]
-        for memory in memories:
+        stamps.put()
+        for memory in stamps.memories:
             transport.to_device(memory)
         transport.submit(job)
         transport.wait()
-        for memory in memories:
+        for memory in stamps.memories:
             transport.from_device(memory)
-        stamps.check(self._buffer)
+        stamps.check()
         return False
 
     def _buffer_memory(self, output: Optional[int]) -> DeviceMemory:
         """That of an output, or the internal one."""
         return self._internal if output is None else self.io[len(self.program.inputs) + output]
-
-    def _buffer(self, output: Optional[int]) -> Bytes:
-        return self._buffer_memory(output).ndarray
 
     def _run_on_cpu(self, number: int) -> None:
         transport = self._weights.transport
@@ -268,18 +278,24 @@ class LoadedProgram:
 
     def _scheduled(self, mask: int, pixels: bool, each: bool) -> list[_Step]:
         found, transport = [_Step(number) for number in self.cpu.numbers], self._weights.transport
+        seconds = node_seconds(self.submission, mask) if transport.job_seconds else {}
         for job in jobs(self.program, mask, pixels):
             node_of = {i: self.program.tasks[i].node for core in job.cores for i in core}
             node_of = {i: node for i, node in node_of.items() if self.program.nodes[node].type != _OUTPUT}
-            parts: list[tuple[set[int], Optional[Stamps]]] = [(set(node_of.values()), None)]
-            if transport.gives_up is not GivesUp.NEVER:
-                parts = list(divided(self.program, node_of, transport.gives_up is GivesUp.SILENTLY))
-            if each:
-                parts = [({node}, None) for node in set(node_of.values())]
+            parts: list[tuple[Collection[int], Optional[Stamps]]] = []
+            for nodes in short_jobs(set(node_of.values()), seconds, transport.job_seconds):
+                if each:
+                    parts += [({node}, None) for node in nodes]
+                elif transport.gives_up is GivesUp.NEVER:
+                    parts.append((nodes, None))
+                else:
+                    tasks = [i for i, node in node_of.items() if node in nodes]
+                    parts += divided(self.program, tasks, transport.gives_up is GivesUp.SILENTLY)
             for nodes, stamps in parts:
                 cores = [[i for i in core if node_of.get(i) in nodes] for core in job.cores]
                 if nodes:
-                    found.append(_Step(max(nodes), self._job(mask, cores), stamps))
+                    placed = None if stamps is None else stamps.placed(self._buffer_memory)
+                    found.append(_Step(max(nodes), self._job(mask, cores), placed))
         return sorted(found, key=lambda step: step.last)
 
     def _job(self, mask: int, cores: Sequence[Sequence[int]]) -> SubmittedJob:
@@ -290,10 +306,14 @@ class LoadedProgram:
             mask=mask or 1,
             cores=tuple(range(core[0], core[-1] + 1) if core else range(0) for core in cores),
             tasks=tuple(tuple(tasks[i] for i in core) for core in cores),
+            linked=tuple(tuple(map(self._linked, core, [*core[1:], None])) for core in cores),
             task_memory=self._tasks,
             reads=[memory for memory in constants if memory is not None],
             writes=[self._internal, *self.io],
         )
+
+    def _linked(self, task: int, following: Optional[int]) -> bool:
+        return following is not None and leads_to(self.program, task) == self.program.tasks[following].address
 
     def twin(self, ops: Mapping[str, CustomOp]) -> LoadedProgram:
         """The same program for another context: weights are shared, all else is its own."""
@@ -305,6 +325,7 @@ class LoadedProgram:
             return
         self._closed = True
         self.cpu.close()
+        self._steps.clear()
         for memory in (*self._own, self._internal, self._tasks, self._commands):
             if memory is not None:
                 memory.close()

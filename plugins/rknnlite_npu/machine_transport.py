@@ -27,6 +27,7 @@ class MachineTransport(Transport):
     """
 
     name = "machine"
+    times_jobs = False
 
     def __init__(self, family: str, cores: int = MOST_CORES, upward: bool = False) -> None:
         """``upward``: buffers lie from 0 upward, as mainline's driver places them.

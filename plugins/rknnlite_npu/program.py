@@ -33,12 +33,13 @@ from .relocations import Relocation, read_relocations
 from .task import Task, read_tasks
 from .weight_buffer import read_weight_buffer
 
-__all__ = ["COMMAND_KINDS", "NpuNode", "NpuProgram", "NpuTensor", "read_program"]
+__all__ = ["ACTIVATION_KINDS", "COMMAND_KINDS", "NpuNode", "NpuProgram", "NpuTensor", "read_program"]
 
 COMMAND_KINDS = (TensorKind.TABLE, TensorKind.REGISTER_COMMANDS)
 """Tensors whose address is that of the first command word. Tasks must read and write something while they upload an activation
 table: the first words, onto themselves."""
-_ACTIVATIONS = (TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.ACTIVATION, TensorKind.HELPER)
+ACTIVATION_KINDS = (TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.ACTIVATION, TensorKind.HELPER)
+"""Tensors that lie in the internal buffer, or in one of the caller's."""
 _NOTHING = memoryview(b"")
 _ROWS = {"RKNPU lite": 8}
 """NPU family -> bytes that rows of one channel of a picture have a multiple of, where it is not 16."""
@@ -253,9 +254,9 @@ def _mini(model: RknnMini, graph: Table) -> NpuProgram:
 def _tensor(table: Table, constant_at: Optional[int], content: memoryview) -> NpuTensor:
     kind, size, offset = (table.i8(TensorSlot.KIND), *map(table.i32, (TensorSlot.BYTES, TensorSlot.OFFSET)))
     name = table.string(TensorSlot.NAME)
-    if kind in _ACTIVATIONS and constant_at is None and (size < 0 or offset < 0):
+    if kind in ACTIVATION_KINDS and constant_at is None and (size < 0 or offset < 0):
         raise ModelInvalid(f"damaged file: tensor {name} has {size} bytes at byte {offset}")
-    place = offset if kind in _ACTIVATIONS else None
+    place = offset if kind in ACTIVATION_KINDS else None
     native = tuple(table.i32s(TensorSlot.NATIVE_DIMS).tolist())
     dtype, shape = ELEMENT_TYPES.get(table.i8(TensorSlot.TYPE)), tuple(table.i32s(TensorSlot.DIMS).tolist())
     if constant_at is not None:

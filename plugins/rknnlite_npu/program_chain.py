@@ -7,7 +7,7 @@ from rknnlite.errors import ModelInvalid
 from .command_words import PC, TAIL, CommandWord
 from .program import NpuProgram
 
-__all__ = ["NEXT_PROGRAM", "check_chain"]
+__all__ = ["NEXT_PROGRAM", "check_chain", "leads_to"]
 
 NEXT_PROGRAM = 0x10
 """Register of ``PC``: where the next program begins, in a file counted from the first word of all."""
@@ -31,3 +31,11 @@ def check_chain(program: NpuProgram) -> None:
                 raise ModelInvalid(
                     f"damaged file: command word {index} goes on at byte {word.value}, where no program lies ahead"
                 )
+
+
+def leads_to(program: NpuProgram, task: int) -> int:
+    """Where the program begins that the words behind a task name, counted from the first word of all; 0: none."""
+    record = program.tasks[task]
+    end = record.first + record.amount
+    found = (CommandWord.of(word) for word in program.words[end : end + TAIL])
+    return next((word.value for word in found if word.unit == PC and word.register == NEXT_PROGRAM), 0)

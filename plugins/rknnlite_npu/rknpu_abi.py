@@ -1,17 +1,19 @@
 """The vendor's kernel interface, ``rknpu``: structures and requests of its ioctls, as a DRM device and as ``/dev/rknpu``.
 
-Facts of the driver's public header. ``int`` and pointers do not occur, so 32 and 64 bits agree. Two revisions differ in size:
-``MemCreate`` grew in 0.9.x, and the kernel copies as much as the request says.
+Facts of the driver's public header. ``int`` and pointers do not occur, so 32 and 64 bits agree. ``MemCreate`` has grown, and a
+request's number holds the size: a DRM device fills up what is missing, old drivers of ``/dev/rknpu`` do nothing for a number
+that is not exactly theirs, and tell success. So a driver is asked for its version first; that request is alike in all.
 """
 
 from __future__ import annotations
 
 import ctypes as ct
 import enum
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
     "COMMAND_BASE",
+    "REVISIONS",
     "STRUCTURES",
     "Action",
     "Command",
@@ -22,12 +24,14 @@ __all__ = [
     "MemFlag",
     "MemMap",
     "MemSync",
+    "Revision",
     "Submit",
     "SubmitOld",
     "SyncFlag",
     "TaskRange",
     "UserAction",
     "request",
+    "revision_of",
 ]
 
 COMMAND_BASE = 0x40
@@ -207,6 +211,41 @@ class Job(enum.IntFlag):
     PINGPONG = 4
     FENCE_IN = 8
     FENCE_OUT = 0x10
+
+
+class Revision(NamedTuple):
+    """What differs between drivers.
+
+    Attributes:
+        since: the first version that is so.
+        create: what ``MEM_CREATE`` takes; ``submit``: a job.
+        flags: those of memory that it knows; others are refused.
+        tells_time: how long a job took, in ``Submit.hw_elapse_time``.
+    """
+
+    since: tuple[int, int, int]
+    create: type[ct.Structure]
+    submit: type[ct.Structure]
+    flags: MemFlag
+    tells_time: bool
+
+
+_ALL = MemFlag(0x7FF)
+REVISIONS = (
+    Revision((0, 9, 7), MemCreate, Submit, _ALL, True),
+    Revision((0, 0, 0), MemCreateOld, SubmitOld, _ALL & ~MemFlag.LIMIT_IOVA_ALIGNMENT, False),
+)
+"""The newest first."""
+
+
+def revision_of(version: tuple[int, int, int]) -> Revision:
+    """That of a driver.
+
+    Examples:
+        >>> revision_of((0, 8, 2)).create.__name__
+        'MemCreateOld'
+    """
+    return next(revision for revision in REVISIONS if version >= revision.since)
 
 
 def request(command: Command, size: int, drm: bool = True) -> int:

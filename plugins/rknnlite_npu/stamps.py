@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,13 @@ from rknnlite.errors import RunTimeout
 
 from .command_words import DESTINATIONS, CommandWord
 from .program import NpuProgram
+from .transport import DeviceMemory
 
-__all__ = ["Stamps", "divided"]
+__all__ = ["PlacedStamps", "Stamps", "divided"]
 
-Bytes = NDArray[np.uint8]
+Array = NDArray[Any]
 _ATOM = 16  # bytes that are written together
+_STAMP = 8  # bytes of its beginning that are looked at
 
 
 class _Place(NamedTuple):
@@ -37,8 +39,10 @@ class _Group(NamedTuple):
 
     output: Optional[int]
     nodes: tuple[int, ...]
-    bytes: NDArray[np.intp]
-    """(n, 16) places of bytes in the buffer."""
+    element: np.dtype[Any]
+    """The largest that all places are multiples of: few elements are written at once."""
+    elements: NDArray[np.intp]
+    """Places in the buffer, those of one stamp behind each other."""
 
 
 class _Span(NamedTuple):
@@ -89,28 +93,47 @@ class Stamps:
         for place in places:
             by_output.setdefault(place.output, []).append(place)
         self._program = program
-        self._stamp = np.frombuffer(os.urandom(_ATOM), np.uint8)
         self._groups = [_grouped(output, rows) for output, rows in by_output.items()]
 
     def __len__(self) -> int:
         return sum(len(group.nodes) for group in self._groups)
 
-    @property
-    def outputs(self) -> list[Optional[int]]:
-        """The buffers that have stamps."""
-        return [group.output for group in self._groups]
+    def placed(self, memory: Callable[[Optional[int]], DeviceMemory]) -> PlacedStamps:
+        """For the memory of each output, and (None) of the activations, as it is now."""
+        return PlacedStamps(self._program, [(memory(group.output), group) for group in self._groups])
 
-    def put(self, buffer: Callable[[Optional[int]], Bytes]) -> None:
-        """``buffer`` gives the bytes of an output, or of the internal buffer."""
-        for group in self._groups:
-            buffer(group.output)[group.bytes] = self._stamp
 
-    def check(self, buffer: Callable[[Optional[int]], Bytes]) -> None:
-        """Raises RunTimeout for a task that wrote nothing."""
-        for group in self._groups:
-            found = (buffer(group.output)[group.bytes] == self._stamp).all(axis=1)
+class PlacedStamps:
+    """Stamps in memory, put and looked at in every frame. ``memories`` are those that have some."""
+
+    def __init__(self, program: NpuProgram, groups: Sequence[tuple[DeviceMemory, _Group]]) -> None:
+        stamp = np.frombuffer(os.urandom(_STAMP), np.uint8)
+        self._program = program
+        self._rows = [
+            (
+                _elements(memory.mapped, group.element),
+                group.elements,
+                np.tile(stamp.view(group.element), len(group.nodes)),
+                group.nodes,
+            )
+            for memory, group in groups
+        ]
+        self.memories = [memory for memory, _ in groups]
+
+    def put(self) -> None:
+        """Before the job."""
+        for elements, at, stamps, _ in self._rows:
+            elements[at] = stamps
+
+    def check(self) -> None:
+        """Behind it. Raises RunTimeout for a task that wrote nothing."""
+        for elements, at, stamps, nodes in self._rows:
+            same = elements[at] == stamps
+            if not np.count_nonzero(same):  # as in every frame that goes well
+                continue
+            found = same.reshape(len(nodes), -1).all(axis=1)
             if found.any():
-                node = self._program.nodes[group.nodes[int(found.argmax())]]
+                node = self._program.nodes[nodes[int(found.argmax())]]
                 raise RunTimeout(
                     f"{node} wrote nothing, though the kernel told success; it gives up what takes too long: see "
                     "dmesg, then run again"
@@ -119,7 +142,16 @@ class Stamps:
 
 def _grouped(output: Optional[int], places: Sequence[_Place]) -> _Group:
     starts = np.array([place.offset for place in places], np.intp)
-    return _Group(output, tuple(place.node for place in places), starts[:, None] + np.arange(_ATOM))
+    element = next(
+        kind for kind in map(np.dtype, (np.uint64, np.uint32, np.uint8)) if not (starts % kind.itemsize).any()
+    )
+    elements = (starts // element.itemsize)[:, None] + np.arange(_STAMP // element.itemsize)
+    return _Group(output, tuple(place.node for place in places), element, elements.ravel())
+
+
+def _elements(memory: Array, element: np.dtype[Any]) -> Array:
+    """Memory as elements; what is left at its end is out of reach of stamps."""
+    return memory[: len(memory) // element.itemsize * element.itemsize].view(element)
 
 
 def _places(program: NpuProgram, tasks: Iterable[int]) -> dict[int, list[_Place]]:

@@ -36,7 +36,7 @@ from .relocations import Relocation, strangers
 from .task import Task
 from .unwritten_tensors import unwritten_tensors
 
-__all__ = ["Submission", "plan", "plan_program"]
+__all__ = ["Submission", "doubts_of", "plan", "plan_program"]
 
 _RECORDED = "RKNPU v2"
 _RECORDED_CONTAINER = 6
@@ -110,7 +110,7 @@ def plan_program(program: NpuProgram, bases: Bases, pixels: bool = False) -> Sub
     check_chain(program)
     placement = place(program, bases)
     words = _relocated(program, placement)
-    doubts = [*_doubts(program)]
+    doubts = [*doubts_of(program)]
     if pixels:
         words = with_pixels(program, words)
         doubts += pixel_doubts(program)
@@ -132,7 +132,8 @@ def _relocated(program: NpuProgram, placement: Placement) -> Words:
     return with_values(program.words, values)
 
 
-def _doubts(program: NpuProgram) -> Iterator[str]:
+def doubts_of(program: NpuProgram) -> Iterator[str]:
+    """What of the submission was never compared with a recording."""
     if program.family != _RECORDED or program.container != _RECORDED_CONTAINER:
         buffers = "as its own words assume" if program.moved else "as on RK3588"
         yield (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -80,7 +81,7 @@ class TensorBytes:
         """Elements lie in logical order."""
         return self.grid == self.shape
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes with padding."""
         return prod(self.grid) * self.dtype.itemsize

@@ -9,8 +9,8 @@ import abc
 import enum
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from rknnlite_backend.host_memory import HostMemory
 
@@ -44,9 +44,11 @@ class DeviceMemory(HostMemory):
     """A buffer at an address of the NPU's: ``address``, and the view of the CPU.
 
     ``forget`` takes it from the NPU's addresses; it is called once, when the buffer is closed or nobody holds it any more.
+    ``buffer`` is what its transport knows of it.
     """
 
     address: int = 0
+    buffer: Any = None
     forget: Callable[[], object] = staticmethod(lambda: None)
 
     def close(self) -> None:
@@ -54,24 +56,28 @@ class DeviceMemory(HostMemory):
         self.forget()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SubmittedJob:
-    """What a kernel gets at once.
+    """What a kernel gets at once, frame after frame.
 
     Attributes:
         mask: cores that share it, a bit each.
         cores: per core its records in the task buffer.
         tasks: the same records, with their addresses, for a kernel that has no task buffer.
+        linked: for each of them whether its command words lead to those of the next one.
         task_memory: the task buffer.
         reads, writes: buffers of the job; one that it reads and writes is in ``writes`` alone.
+        prepared: what a transport has made of it for its requests, the first time.
     """
 
     mask: int
     cores: tuple[range, ...]
     tasks: tuple[tuple[Task, ...], ...]
+    linked: tuple[tuple[bool, ...], ...]
     task_memory: DeviceMemory
     reads: Sequence[DeviceMemory]
     writes: Sequence[DeviceMemory]
+    prepared: list[Any] = field(default_factory=list)
 
 
 class Transport(abc.ABC):
@@ -79,6 +85,12 @@ class Transport(abc.ABC):
 
     name: str = ""
     """What ``Context.versions`` calls it."""
+    job_seconds: float = 0.0
+    """After which a job is given up; 0: never."""
+    times_jobs: bool = True
+    """Whether it says something of the NPU how long a job takes."""
+    elapsed_ns: int = 0
+    """What the kernel has said so far that jobs took; 0 where it tells nothing."""
 
     @property
     def ends_pooling(self) -> bool:
@@ -150,11 +162,15 @@ class Shared(abc.ABC):
 
 
 class SharedTransport(Shared):
-    """The transport of a context."""
+    """The transport of a context.
 
-    def __init__(self, transport: Transport) -> None:
+    Attributes:
+        another: opens a further device of the same kind, which has a core of its own; None where there is none.
+    """
+
+    def __init__(self, transport: Transport, another: Callable[[], Transport] | None = None) -> None:
         super().__init__()
-        self.transport = transport
+        self.transport, self.another = transport, another
 
     def _free(self) -> None:
         self.transport.close()

@@ -69,6 +69,7 @@ class Doctor(Command):
         "rknnlite doctor",
         "rknnlite doctor model.rknn --backend rknnrt",
         "rknnlite doctor model.rknn --device board:8001",
+        "rknnlite doctor --try-npu",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -77,16 +78,19 @@ class Doctor(Command):
         )
         parser.add_argument("--backend", metavar="NAME", help="the backend that is wanted")
         parser.add_argument("--device", metavar="NAME", help=f"look at another machine instead: {DEVICE}")
+        parser.add_argument(
+            "--try-npu", action="store_true", help="run small models without the vendor's library"
+        )
         parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if not vendor_files.replaced():
             leave_out_what_crashes()
         if args.device:
-            found_there: int = libraries.library("insight").look_afar(
-                args.device, args.backend, args.model, console
-            )
-            return found_there
+            look_afar = libraries.library("insight").look_afar
+            return int(look_afar(args.device, args.backend, args.model, console))
+        if args.try_npu:
+            return int(libraries.library("npu").try_npu(args.model, console))
         board = Board(args.root)
         found = examine(board, args.backend, args.model)
         failed = [finding for finding in found if finding.level is Level.FAIL]

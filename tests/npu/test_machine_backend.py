@@ -329,12 +329,15 @@ def test_a_refusal_names_the_register_and_the_context_goes_on(
 # -- figures ------------------------------------------------------------------------------------------------------
 
 
-def test_figures_are_counts(context: Context) -> None:
+def test_figures_of_nodes(context: Context) -> None:
     with pytest.raises(errors.ContextInvalid):
         context.perf_table()
     context.infer(pixels())
     table = context.perf_table()
-    assert "counts, not times" in str(table) and table.total_us == 0
+    if BACKEND == "npu-machine":
+        assert "counts, not times" in str(table) and table.total_us == 0
+    else:
+        assert "handed over one by one" in str(table) and table.total_us > 0
     convolutions = [row for row in table if row.op.startswith("Conv")]
     assert convolutions and all(int(row.cell("TaskNumber")) > 0 for row in convolutions)
     memory = context.memory()

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NoReturn, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from rknnlite_npu.machine_transport import MachineTransport
 from rknnlite_npu.transport import DeviceMemory
 
@@ -161,6 +163,16 @@ class GemDriver(Driver):
         self._buffers += 1
         return Buffer(self._buffers, memory)
 
+    def memory_now(self, program: Program) -> list[tuple[DeviceMemory, NDArray[np.uint8]]]:
+        """What lies in the buffers of an open device."""
+        found = self._programs[program].by_number.values()
+        return [(buffer.memory, buffer.memory.mapped.copy()) for buffer in found]
+
+    @property
+    def held(self) -> int:
+        """Handles of all open devices."""
+        return sum(len(handles.by_number) for handles in self._programs.values())
+
     def handles_of(self, program: Program) -> Handles:
         """Those of an open device."""
         return self._programs[program]
@@ -177,7 +189,8 @@ class GemDriver(Driver):
         if not any(buffer in handles.by_number.values() for handles in self._programs.values()):
             buffer.memory.close()
 
-    def _imported(self, program: Program, fd: int) -> Buffer:
+    def imported(self, program: Program, fd: int) -> Buffer:
+        """The buffer behind a descriptor, which may be known."""
         status = os.fstat(fd)
         for handles in self._programs.values():
             for buffer in handles.by_number.values():
@@ -208,7 +221,7 @@ class GemDriver(Driver):
             program.give_fd(handles.of(numbers[0]).memory.fd, address + 8)
             argument[8:12] = program.peek(address + 8, 4)
         elif command == _FROM_FD:
-            numbers[0] = handles.add(self._imported(program, program.take_fd(numbers[2])))
+            numbers[0] = handles.add(self.imported(program, program.take_fd(numbers[2])))
         elif command != _SET_VERSION:
             raise refused(errno.EINVAL)
 

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
-from rknnlite_npu.command_words import ENABLE, TAIL, Words
+from rknnlite_npu.command_words import ENABLE, PC, TAIL, CommandWord, Words
 from rknnlite_npu.kernel.rocket_abi import SINCE, CreateBo, FiniBo, Job, JobFlag, PrepBo, Submit, TaskWords
 from rknnlite_npu.machine.machine import Machine
 from rknnlite_npu.machine.refused import MachineRefused
 from rknnlite_npu.machine_transport import MachineTransport
+from rknnlite_npu.program_chain import NEXT_PROGRAM
 from rknnlite_npu.task import Task
 
 from .driver import Program, refused
@@ -40,7 +41,13 @@ class Requests(enum.IntEnum):
 
 
 class RocketDriver(GemDriver):
-    """See ``GemDriver``. ``given_up``: jobs that were told as done though they were not."""
+    """See ``GemDriver``.
+
+    Attributes:
+        given_up: jobs that were told as done though they were not.
+        overlaps: jobs that began while another open device had not waited for its own.
+        flags: those of all jobs.
+    """
 
     driver = "rocket"
     requests = Requests
@@ -56,6 +63,9 @@ class RocketDriver(GemDriver):
         self._family = family
         self._transports: dict[Program, MachineTransport] = {}
         self.given_up: list[str] = []
+        self.overlaps = 0
+        self.flags: list[JobFlag] = []
+        self._under_way: set[Program] = set()
 
     def opened(self, program: Program) -> None:
         super().opened(program)
@@ -63,6 +73,7 @@ class RocketDriver(GemDriver):
 
     def closed(self, program: Program) -> None:
         super().closed(program)
+        self._under_way.discard(program)
         transport = self._transports.pop(program, None)
         if transport is not None:
             transport.close()
@@ -91,6 +102,7 @@ class RocketDriver(GemDriver):
             raise refused(errno.EINVAL)
         if asked.timeout_ns and asked.timeout_ns < time.monotonic_ns() - 10**12:
             raise refused(errno.ETIMEDOUT)  # it is a time, and was taken for a span
+        self._under_way.discard(program)
 
     def _finish(self, program: Program, argument: bytearray) -> None:
         asked = as_structure(FiniBo, argument)
@@ -136,7 +148,13 @@ class RocketDriver(GemDriver):
         if any(task.regcmd_count == 0 for task in tasks):
             raise refused(errno.EINVAL)
         listed = [handles.of(handle).memory for handle in (*lists[0], *lists[1])]
+        self.overlaps += bool(self._under_way - {program})
+        self._under_way.add(program)
+        self.flags.append(flags)
+        stale = self.memory_now(program) if self.faults.due("STALE") else []
         self._run(program, tasks, flags, {memory.address for memory in listed})
+        for memory, content in stale:
+            memory.mapped[:] = content
         self.jobs += 1
 
     def _run(self, program: Program, tasks: list[TaskWords], flags: JobFlag, listed: set[int]) -> None:
@@ -162,6 +180,11 @@ class RocketDriver(GemDriver):
                 self._say(self.refusals[-1])
                 self._give_up(f"{name}: {error}")
                 return
+            if JobFlag.BATCHED in flags and number + 1 < len(tasks):  # one start: its words lead to the next
+                if self._leads_to(transport, row) != tasks[number + 1].regcmd:
+                    self._give_up(f"{name}: its words do not lead to the next one")
+                    return
+                continue
             ends = _PPU if JobFlag.PPU_DONE in flags else _DPU
             if not task.enable & ends:
                 self._give_up(f"{name}: no interrupt")
@@ -182,6 +205,12 @@ class RocketDriver(GemDriver):
         last = int(words[-1])
         enable = last >> 16 & 0xFF if last >> 48 == ENABLE else 0
         return Task(0, 0, enable, 0, 0, 0, amount, 0, row.regcmd)
+
+    def _leads_to(self, transport: MachineTransport, row: TaskWords) -> int:
+        """The address that the words behind a task name."""
+        words: Words = transport.memory.view(row.regcmd, 8 * row.regcmd_count).view(np.uint64)
+        found = (CommandWord.of(int(word)) for word in words[-TAIL:])
+        return next((word.value for word in found if word.unit == PC and word.register == NEXT_PROGRAM), 0)
 
     def _listed(self, transport: MachineTransport, address: int, listed: set[int]) -> bool:
         start = transport.memory.start_of(address)

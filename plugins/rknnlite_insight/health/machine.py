@@ -29,6 +29,10 @@ def kernel(board: Board) -> Iterator[Finding]:
             yield _first_generation(topic, board)
             return
     driver, nodes = board.driver(), board.nodes()
+    if soc is not None and driver.value is None and not nodes and (board.root / "dev/accel").is_dir():
+        text = "mainline Linux's way to an NPU, /dev/accel, is here: see backend npu"
+        yield Finding(topic, Level.OK, text)
+        return
     if soc is None and driver.value is None and not nodes:
         return
     if driver.value is None:

@@ -49,6 +49,7 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
     except RknnError as error:
         yield Finding(topic, Level.FAIL, str(error), "see the backends above")
         return
+    yield from _passed_over(topic, file, backend, wanted)
     refusal, probe = backend.refuses(file), plugins.probe(backend)
     if refusal:
         yield Finding(topic, Level.FAIL, f"backend {backend.name} refuses it: {refusal}", "see rknnlite info")
@@ -59,6 +60,21 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
         yield pairing(topic, backend.name, found.toolkit_version, probe.version)
     if not probe.library:  # nobody's C code is asked what might crash it
         yield _trial(topic, backend, file)
+
+
+def _passed_over(topic: str, file: ModelFile, chosen: Backend, wanted: str | None) -> Iterator[Finding]:
+    """Backends that would come first and do not take this model, where none was asked for."""
+    if wanted or config.get("backend"):
+        return
+    priority = plugins.probe(chosen).priority
+    for backend in plugins.backends().values():
+        probe = plugins.probe(backend)
+        if probe.available and probe.priority > priority and backend.runs_networks:
+            reason = backend.refuses(file)
+            if reason:
+                yield Finding(
+                    topic, Level.INFO, f"backend {backend.name} leaves it to {chosen.name}: {reason}"
+                )
 
 
 def made_for(topic: str, file: ModelFile, soc: Soc | None) -> Iterator[Finding]:

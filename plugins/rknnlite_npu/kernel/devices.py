@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +9,15 @@ from rknnlite.errors import DeviceUnavailable, RknnError
 
 from ..transport import Transport
 from .device import DriverVersion, KernelDevice
+from .device_nodes import device_nodes
+from .one_job import FAMILIES, OneJobAtATime
 from .rknpu import RknpuTransport
+from .rknpu_buffers import RknpuNode
 from .rocket import RocketTransport
 
 __all__ = ["FoundDevice", "find_device", "open_transport"]
 
 _TRANSPORTS = {"rocket": RocketTransport, "rknpu": RknpuTransport}
-_PLACES = (("/dev/accel", r"accel\d+"), ("/dev/dri", r"renderD\d+"), ("/dev/dri", r"card\d+"))
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,17 @@ class FoundDevice:
     reason: str = ""
 
 
-def _paths() -> Iterator[str]:
-    for folder, name in _PLACES:
-        try:
-            found = [path.name for path in Path(folder).iterdir() if re.fullmatch(name, path.name)]
-        except OSError:
-            continue
-        yield from (f"{folder}/{name}" for name in sorted(found, key=lambda text: (len(text), text)))
+def _device(path: str) -> KernelDevice:
+    """Raises DeviceUnavailable."""
+    return RknpuNode(path) if Path(path).name == "rknpu" else KernelDevice(path)
 
 
 def find_device() -> FoundDevice | None:
     """The first device with a driver for NPUs; else one that could not be asked; None where there is none."""
     denied = None
-    for path in _paths():
+    for path, _ in device_nodes():
         try:
-            device = KernelDevice(path)
+            device = _device(path)
         except RknnError as error:
             denied = denied or FoundDevice(path, None, str(error))
             continue
@@ -53,14 +49,15 @@ def find_device() -> FoundDevice | None:
     return denied
 
 
-def open_transport(path: str) -> Transport:
-    """Raises DeviceUnavailable, RknnError."""
-    device = KernelDevice(path)
+def open_transport(path: str, family: str = "") -> Transport:
+    """For programs of an NPU design, by the container's word for it. Raises DeviceUnavailable, RknnError."""
+    device = _device(path)
     try:
         kind = _TRANSPORTS.get(device.driver.name)
         if kind is None:
             raise DeviceUnavailable(f"{path} has the driver {device.driver}, which is none of an NPU")
-        return kind(device)
+        found = kind(device)
+        return OneJobAtATime(found, path) if family in FAMILIES else found
     except BaseException:
         device.close()
         raise

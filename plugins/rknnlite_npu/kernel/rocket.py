@@ -11,8 +11,8 @@ import mmap
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Optional
 
 from rknnlite_backend.host_memory import HostMemory
 from rknnlite_backend.zero_copy import check_flags, check_size
@@ -29,14 +29,31 @@ _MOST = 0xFFFF_F000
 _SECONDS_OF_A_JOB = 1.0  # the driver gives one up after half of it
 
 
+class _Buffer(NamedTuple):
+    """A buffer of the device, and the requests that are made for it in every frame."""
+
+    handle: int
+    prepare: PrepBo
+    finish: FiniBo
+
+
+class _Part(NamedTuple):
+    """A job as the driver takes it. ``kept``: what its numbers point to."""
+
+    submit: Submit
+    what: str
+    kept: tuple[object, ...]
+
+
 class RocketTransport(Transport):
     """One open device. ``device`` is it."""
+
+    job_seconds = _SECONDS_OF_A_JOB / 2
 
     def __init__(self, device: KernelDevice) -> None:
         self.device = device
         self.name = str(device.driver)
-        self._handles: dict[int, int] = {}  # by address
-        self._last: Optional[int] = None  # handle of a buffer that the last job writes
+        self._last: Optional[_Buffer] = None  # one that the last job writes
         self._under_way = 0
         self._turn = threading.Lock()
         self._guard = self._create(mmap.PAGESIZE, MemoryUse.DATA, 0)
@@ -76,29 +93,24 @@ class RocketTransport(Transport):
         except BaseException:
             self.device.free(made.handle)
             raise
-        memory.address = made.dma_address
-        self._handles[memory.address] = made.handle
-        memory.forget = weakref.finalize(memory, self._forget, memory.address, made.handle)
+        memory.address, handle = made.dma_address, made.handle
+        memory.buffer = _Buffer(handle, PrepBo(handle=handle), FiniBo(handle=handle))
+        memory.forget = weakref.finalize(memory, self.device.free, handle)
         return memory
-
-    def _forget(self, address: int, handle: int) -> None:
-        if self._handles.pop(address, None) is not None:
-            self.device.free(handle)
 
     def import_fd(self, fd: int, size: int, offset: int = 0) -> HostMemory:
         """Memory that the CPU copies to and from: the driver gives foreign buffers no address."""
         return HostMemory.from_fd(fd, size, offset)
 
     def to_device(self, memory: DeviceMemory) -> None:
-        handle = self._handles[memory.address]
-        self.device.request(Request.FINI_BO, FiniBo(handle=handle), "FINI_BO")
+        self.device.request(_FINI_BO, memory.buffer.finish, "FINI_BO")
 
     def from_device(self, memory: DeviceMemory) -> None:
-        self._prepare(self._handles[memory.address], self._seconds())
+        self._prepare(memory.buffer, self._seconds())
 
-    def _prepare(self, handle: int, seconds: float) -> None:
-        deadline = time.monotonic_ns() + round(seconds * 1e9)
-        self.device.request(Request.PREP_BO, PrepBo(handle=handle, timeout_ns=deadline), "PREP_BO")
+    def _prepare(self, buffer: _Buffer, seconds: float) -> None:
+        buffer.prepare.timeout_ns = time.monotonic_ns() + round(seconds * 1e9)
+        self.device.request(_PREP_BO, buffer.prepare, "PREP_BO")
 
     def _seconds(self) -> float:
         return _SECONDS_OF_A_JOB * (1 + self._under_way)
@@ -107,49 +119,46 @@ class RocketTransport(Transport):
 
     def submit(self, job: SubmittedJob) -> None:
         """Its tasks on one core: of a job for several, the records must be those for one."""
-        tasks = [task for core in job.tasks for task in core]
-        writes = self._numbers(job.writes)
-        written = set(writes)
-        reads = [
-            handle for handle in self._numbers(job.reads) if handle not in written
-        ]  # in both it would never run
+        if not job.prepared:
+            job.prepared.extend(self._prepared(job))
         with self._turn:
-            for part, flags in self._parts(tasks):
-                self._submit(part, flags, reads, writes)
+            for part in job.prepared:
+                self.device.request(_SUBMIT, part.submit, part.what)
                 self._under_way += 1
-            self._last = writes[0]
+                self._last = job.writes[0].buffer
 
-    def _parts(self, tasks: Sequence[Task]) -> list[tuple[list[Task], JobFlag]]:
-        """Tasks that may be one job: those that end in the pooling unit are jobs of their own."""
-        found: list[tuple[list[Task], JobFlag]] = []
-        for task in tasks:
+    def _prepared(self, job: SubmittedJob) -> Iterator[_Part]:
+        writes = _handles(job.writes)
+        reads = [
+            handle for handle in _handles(job.reads) if handle not in writes
+        ]  # in both it would never run
+        tasks = [task for core in job.tasks for task in core]
+        linked = [link for core in job.linked for link in core]
+        for part, flags in self._parts(tasks, linked):
+            yield _part(part, flags, reads, writes)
+
+    def _parts(self, tasks: Sequence[Task], linked: Sequence[bool]) -> Iterator[tuple[list[Task], JobFlag]]:
+        """Tasks that may be one job: those that end in the pooling unit are jobs of their own, and those that lead to each
+        other are started once where the driver can.
+        """
+        part: list[Task] = []
+        before = JobFlag(0)
+        link = False  # whether the task before leads to this one
+        for task, leads in zip(tasks, linked):
             flags = JobFlag.PPU_DONE if task.enable & POOLING else JobFlag(0)
-            if found and found[-1][1] == flags:
-                found[-1][0].append(task)
+            if link and self.can(JobFlag.BATCHED):
+                flags |= JobFlag.BATCHED
+            same = flags & JobFlag.PPU_DONE == before & JobFlag.PPU_DONE
+            if part and same and (flags == before or (len(part) == 1 and flags & JobFlag.BATCHED)):
+                part.append(task)
+                before = flags
             else:
-                found.append(([task], flags))
-        return found
-
-    def _submit(self, tasks: Sequence[Task], flags: JobFlag, reads: list[int], writes: list[int]) -> None:
-        rows = (TaskWords * len(tasks))(*(TaskWords(task.address, task.amount + TAIL) for task in tasks))
-        ins, outs = (ct.c_uint32 * len(reads))(*reads), (ct.c_uint32 * len(writes))(*writes)
-        job = Job(
-            tasks=ct.addressof(rows),
-            in_bo_handles=ct.addressof(ins),
-            out_bo_handles=ct.addressof(outs),
-            task_count=len(rows),
-            task_struct_size=ct.sizeof(TaskWords),
-            in_bo_handle_count=len(ins),
-            out_bo_handle_count=len(outs),
-            flags=flags,
-        )
-        size = ct.sizeof(Job) if flags else Job.flags.offset
-        asked = Submit(jobs=ct.addressof(job), job_count=1, job_struct_size=size)
-        self.device.request(Request.SUBMIT, asked, f"SUBMIT of {len(tasks)} tasks")
-
-    def _numbers(self, memories: Sequence[DeviceMemory]) -> list[int]:
-        """Handles, each once."""
-        return list(dict.fromkeys(self._handles[memory.address] for memory in memories))
+                if part:
+                    yield part, before
+                part, before = [task], flags & ~JobFlag.BATCHED
+            link = leads
+        if part:
+            yield part, before
 
     def wait(self, timeout_ms: int = 0) -> None:
         with self._turn:
@@ -160,5 +169,30 @@ class RocketTransport(Transport):
             self._last, self._under_way = None, 0
 
     def close(self) -> None:
-        self._handles.clear()
         self.device.close()
+
+
+_SUBMIT, _PREP_BO, _FINI_BO = map(int, (Request.SUBMIT, Request.PREP_BO, Request.FINI_BO))
+
+
+def _handles(memories: Sequence[DeviceMemory]) -> list[int]:
+    """Each once."""
+    return list(dict.fromkeys(memory.buffer.handle for memory in memories))
+
+
+def _part(tasks: Sequence[Task], flags: JobFlag, reads: list[int], writes: list[int]) -> _Part:
+    rows = (TaskWords * len(tasks))(*(TaskWords(task.address, task.amount + TAIL) for task in tasks))
+    ins, outs = (ct.c_uint32 * len(reads))(*reads), (ct.c_uint32 * len(writes))(*writes)
+    job = Job(
+        tasks=ct.addressof(rows),
+        in_bo_handles=ct.addressof(ins),
+        out_bo_handles=ct.addressof(outs),
+        task_count=len(rows),
+        task_struct_size=ct.sizeof(TaskWords),
+        in_bo_handle_count=len(ins),
+        out_bo_handle_count=len(outs),
+        flags=flags,
+    )
+    size = ct.sizeof(Job) if flags else Job.flags.offset
+    submit = Submit(jobs=ct.addressof(job), job_count=1, job_struct_size=size)
+    return _Part(submit, f"SUBMIT of {len(tasks)} tasks", (rows, ins, outs, job))

@@ -11,6 +11,7 @@ from .rigs import KERNELS, rig
 
 SUITES = {
     "contexts": ("tests/npu/test_machine_backend.py", 40),
+    "face and pool": ("tests/npu/test_face_and_pool.py", 20),
     "memory": ("tests/npu/test_zero_copy_rules.py", 30),
     "drop-in library": ("tests/npu/test_drop_in_library.py", 7),
 }
