@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Optional
@@ -17,9 +17,11 @@ from rknnlite.spi import CustomOp
 from .command_words import Words, values_of, with_values
 from .cores import jobs
 from .cpu_nodes import CpuNodes
+from .loop_counters import start_values
 from .pixels import converts_itself, with_elements, with_pixels
 from .placement import Bases
 from .program import NpuProgram
+from .row_moves import RowMove, row_moves
 from .stamps import Stamps, divided
 from .submission import plan_program
 from .task import as_records
@@ -59,6 +61,8 @@ class _Step(NamedTuple):
     job: Optional[SubmittedJob] = None
     stamps: Optional[Stamps] = None
     """Where the kernel may lose the job."""
+    moves: tuple[RowMove, ...] = ()
+    """Before and behind the job."""
 
 
 class LoadedProgram:
@@ -92,6 +96,7 @@ class LoadedProgram:
         )
         self.submission = plan_program(program, bases)
         self._pixels, self._closed = converts_itself(program), False
+        self._moves = row_moves(program)
         self._steps: dict[tuple[int, bool, bool], list[_Step]] = {}
         self._fill()
 
@@ -138,6 +143,16 @@ class LoadedProgram:
         where = self._relocated[number]
         address = np.uint64(memory.address)
         self._change(where.words, where.offsets + address)
+        self._start_counters()
+
+    def _start_counters(self) -> None:
+        """Let loops count from where tensors lie now."""
+        counters, words = self.program.counters, self._restored
+        if counters and words is not None:
+            weights = self._weights.memory
+            for place, value in start_values(counters, words, self.submission.placement.commands):
+                weights.ndarray[place : place + len(value)] = value
+            self._weights.transport.to_device(weights)
 
     @cached_property
     def _pixel_words(self) -> tuple[NDArray[np.int64], Words, Words]:
@@ -180,13 +195,13 @@ class LoadedProgram:
     # -- running ------------------------------------------------------------------------------------------
 
     def view(self, tensor: int) -> Bytes:
-        """The bytes of an activation, an input or an output."""
+        """The bytes of a tensor."""
         named = (*self.program.inputs, *self.program.outputs)
         if tensor in named:
             return self.io[named.index(tensor)].ndarray
         found = self.program.tensors[tensor]
         start = found.offset or 0
-        return self._internal.ndarray[start : start + found.size]
+        return self._memory_of(tensor).ndarray[start : start + found.size]
 
     def run(self, mask: int, pixels: bool, after: Optional[Callable[[int], None]] = None) -> None:
         """Run once on the content of ``io``.
@@ -212,6 +227,9 @@ class LoadedProgram:
                     transport.wait()
                     under_way = False
                 self._run_on_cpu(step.last)
+            elif step.moves:
+                self._run_between(step.job, step.moves)
+                under_way = False
             else:
                 under_way = self._submit(step.job, step.stamps)
             if after is not None:
@@ -239,6 +257,20 @@ class LoadedProgram:
         stamps.check(self._buffer)
         return False
 
+    def _run_between(self, job: SubmittedJob, moves: Sequence[RowMove]) -> None:
+        """Run a job for which rows are moved, and wait for it."""
+        transport = self._weights.transport
+        transport.wait()
+        for before in (True, False):
+            for move in (move for move in moves if move.before is before):
+                for source in move.sources:
+                    transport.from_device(self._memory_of(source))
+                move.run(self.view)
+                transport.to_device(self._memory_of(move.target))
+            if before:
+                transport.submit(job)
+                transport.wait()
+
     def _buffer_memory(self, output: Optional[int]) -> DeviceMemory:
         """That of an output, or the internal one."""
         return self._internal if output is None else self.io[len(self.program.inputs) + output]
@@ -257,7 +289,9 @@ class LoadedProgram:
 
     def _memory_of(self, tensor: int) -> DeviceMemory:
         named = (*self.program.inputs, *self.program.outputs)
-        return self.io[named.index(tensor)] if tensor in named else self._internal
+        if tensor in named:
+            return self.io[named.index(tensor)]
+        return self._weights.memory if self.program.tensors[tensor].constant else self._internal
 
     def _schedule(self, mask: int, pixels: bool, each: bool) -> list[_Step]:
         """Jobs and nodes of the CPU in order; ``each``: a job per node."""
@@ -276,11 +310,32 @@ class LoadedProgram:
                 parts = list(divided(self.program, node_of, transport.gives_up is GivesUp.SILENTLY))
             if each:
                 parts = [({node}, None) for node in set(node_of.values())]
-            for nodes, stamps in parts:
+            for nodes, stamps, moves in self._parted(parts):
                 cores = [[i for i in core if node_of.get(i) in nodes] for core in job.cores]
                 if nodes:
-                    found.append(_Step(max(nodes), self._job(mask, cores), stamps))
+                    found.append(_Step(max(nodes), self._job(mask, cores), stamps, moves))
         return sorted(found, key=lambda step: step.last)
+
+    def _parted(
+        self, parts: Iterable[tuple[set[int], Optional[Stamps]]]
+    ) -> Iterator[tuple[set[int], Optional[Stamps], tuple[RowMove, ...]]]:
+        """Parts of a job, with nodes for which rows are moved apart from the others."""
+        for nodes, stamps in parts:
+            rest: set[int] = set()
+            moved = {n: tuple(m for m in self._moves if m.node == n) for n in nodes}
+            if stamps is not None and len(nodes) > 1 and any(moved.values()):
+                raise ModelUnsupported(
+                    "the runtime moves rows around recurrent nodes, and how was never recorded; run the model with "
+                    "backend='npu-machine', or by the vendor's library"
+                )
+            for node in sorted(nodes):
+                if moved[node]:
+                    yield rest, None, ()
+                    yield {node}, stamps, moved[node]
+                    rest = set()
+                else:
+                    rest = {*rest, node}
+            yield rest, stamps, ()
 
     def _job(self, mask: int, cores: Sequence[Sequence[int]]) -> SubmittedJob:
         """One job; records of a core follow each other in the task buffer."""
@@ -296,7 +351,10 @@ class LoadedProgram:
         )
 
     def twin(self, ops: Mapping[str, CustomOp]) -> LoadedProgram:
-        """The same program for another context: weights are shared, all else is its own."""
+        """The same program for another context: weights are shared, all else is its own. Loops count among the weights."""
+        if self.program.counters:
+            weights = SharedWeights(self._weights.transport, self.program)
+            return LoadedProgram(self.program, weights, self.cpu.twin(ops))
         return LoadedProgram(self.program, self._weights.share(), self.cpu.twin(ops), duplicate=True)
 
     def close(self) -> None:
