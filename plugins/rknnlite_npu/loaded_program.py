@@ -18,7 +18,7 @@ from .command_words import Words, values_of, with_values
 from .cores import jobs
 from .cpu_nodes import CpuNodes
 from .loop_counters import start_values
-from .pixels import converts_itself, with_elements, with_pixels
+from .pixels import with_elements, with_pixels
 from .placement import Bases
 from .program import NpuProgram
 from .row_moves import RowMove, row_moves
@@ -95,7 +95,8 @@ class LoadedProgram:
             None if self._commands is None else self._commands.address,
         )
         self.submission = plan_program(program, bases)
-        self._pixels, self._closed = converts_itself(program), False
+        self._pixels: Optional[bool] = None  # as the file has them
+        self._closed = False
         self._moves = row_moves(program)
         self._steps: dict[tuple[int, bool, bool], list[_Step]] = {}
         self._fill()
@@ -156,24 +157,27 @@ class LoadedProgram:
 
     @cached_property
     def _pixel_words(self) -> tuple[NDArray[np.int64], Words, Words]:
-        """Where words differ for uint8 pixels, what they are otherwise, and then."""
-        plain = with_elements(self.program, self.program.words)
-        changed = with_pixels(self.program, self.program.words)
-        at = np.flatnonzero(plain != changed)
+        """Where words differ for uint8 pixels or from those of the file, what they are otherwise, and for pixels."""
+        stored = self.program.words
+        plain = with_elements(self.program, stored)
+        try:
+            changed = with_pixels(self.program, stored)
+        except ModelUnsupported:  # it is not known how; see ``takes_pixels``
+            changed = plain
+        at = np.flatnonzero((plain != changed) | (plain != stored))
         return at, values_of(plain[at]), values_of(changed[at])
 
     @cached_property
     def takes_pixels(self) -> bool:
         """Whether the NPU converts uint8 pixels of this program, and it is known how; in the mini format it always does."""
-        try:
-            return self.program.moved or bool(len(self._pixel_words[0]))
-        except ModelUnsupported:
-            return False
+        _, plain, changed = self._pixel_words
+        return self.program.moved or bool((plain != changed).any())
 
     def _set_pixels(self, pixels: bool) -> None:
         if pixels != self._pixels:
             at, plain, changed = self._pixel_words
-            self._change(at, changed if pixels else plain)
+            if len(at):
+                self._change(at, changed if pixels else plain)
             self._pixels = pixels
 
     def _change(self, at: NDArray[np.int64], values: Words) -> None:

@@ -3,7 +3,8 @@
 The units read and write such rows in whole atoms, one behind the other. Where the rows of the input are no whole atoms, command
 words read a copy (``..._exSecondary1``), with the first states behind it; where the output lies in another form, they write
 one (``..._exSecondary2``). Nobody has recorded the runtime's part; both ends are known from the words, and in files for RV1106
-tasks of the NPU make the same copy of an input.
+tasks of the NPU make the same copy of an input. There as here the words read the first states from the beginning of the copy,
+where the input lies, not from behind it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class RowMove(NamedTuple):
     """Rows of ``sources`` (each a tensor, its form) one behind the other into ``target``, before or behind a node.
 
     ``forms`` are those of the sides whose rows are no whole atoms: of the sources before the node, of the target behind it.
-    ``atom``: its bytes, on the other side. ``last``: only the last row is wanted.
+    ``atom``: its bytes, on the other side.
     """
 
     node: int
@@ -42,7 +43,6 @@ class RowMove(NamedTuple):
     target: int
     forms: tuple[TensorBytes, ...]
     atom: int
-    last: bool = False
 
     def run(self, view: Callable[[int], Bytes]) -> None:
         """Move them; ``view`` gives the bytes of a tensor."""
@@ -57,9 +57,7 @@ class RowMove(NamedTuple):
             return
         form = self.forms[0]
         whole, count = _whole(form, self.atom), prod(form.shape[:-1])
-        stored = view(self.sources[0])
-        first = len(stored) // whole - 1 if self.last else 0
-        stored = stored[first * whole : (first + count) * whole].reshape(count, whole)
+        stored = view(self.sources[0])[: count * whole].reshape(count, whole)
         row = form.shape[-1] * form.dtype.itemsize
         form.pack(np.ascontiguousarray(stored[:, :row]).view(form.dtype).reshape(form.shape), view(self.target))
 
@@ -86,36 +84,25 @@ def _before(program: NpuProgram, number: int, read: set[int]) -> Iterator[RowMov
     target = _named(program, node, _ROWS_READ, read)
     if target is None:
         return
-    states = (i for i in node.inputs[_STATES] if i >= 0 and len(program.tensors[i].shape) == _RANK)
-    sources = (node.inputs[0], *states)
+    known = range(len(program.tensors))
+    states = (i for i in node.inputs[_STATES] if i in known and len(program.tensors[i].shape) == _RANK)
+    sources = (*node.inputs[:1], *states)
     forms = _forms(program, sources)
-    known, atom = program.tensors[target], _atom(program.tensors[target])
-    if forms and atom and sum(prod(f.shape[:-1]) * _whole(f, atom) for f in forms) == known.size:
+    atom, size = _atom(program.tensors[target]), program.tensors[target].size
+    if forms and atom and sum(prod(f.shape[:-1]) * _whole(f, atom) for f in forms) == size:
         yield RowMove(number, True, sources, target, forms, atom)
 
 
 def _behind(program: NpuProgram, number: int, written: set[int]) -> Iterator[RowMove]:
     node = program.nodes[number]
     source = _named(program, node, _ROWS_WRITTEN, written)
-    wanted = [(k, i) for k, i in enumerate(node.outputs) if i >= 0 and i not in written]
-    if source is None or len(wanted) != 1:
+    target = node.outputs[0] if node.outputs else -1
+    if source is None or target < 0 or target in written:
         return
-    (place, target), known = wanted[0], program.tensors[source]
-    forms, atom = _forms(program, (target,)), _atom(known)
-    if not forms or not atom:
-        return
-    whole = _whole(forms[0], atom)
-    rows, count = known.size // whole, prod(forms[0].shape[:-1])
-    if place == 0 and rows == count:
+    known, forms = program.tensors[source], _forms(program, (target,))
+    atom = _atom(known)
+    if forms and atom and prod(forms[0].shape[:-1]) * _whole(forms[0], atom) == known.size:
         yield RowMove(number, False, (source,), target, forms, atom)
-    elif place == 1 and count == 1 and _forward(program, number, source):
-        yield RowMove(number, False, (source,), target, forms, atom, last=True)
-
-
-def _forward(program: NpuProgram, number: int, tensor: int) -> bool:
-    """Whether the first row is written first: one direction, from the first step on."""
-    places = [(r.word, r.offset) for r in program.relocations if r.tensor == tensor]
-    return min(places)[1] == 0 and len({offset for _, offset in places}) > 1
 
 
 def _named(program: NpuProgram, node: NpuNode, ending: str, used: set[int]) -> Optional[int]:
@@ -125,15 +112,12 @@ def _named(program: NpuProgram, node: NpuNode, ending: str, used: set[int]) -> O
 
 def _forms(program: NpuProgram, numbers: Sequence[int]) -> tuple[TensorBytes, ...]:
     """How the tensors lie; empty where it is not known of one."""
+    tensors = program.tensors_of(numbers)
     try:
-        return tuple(_form(program.tensors[i]) for i in numbers)
+        found = [TensorBytes.of(t, t.shape, t.dtype) for t in tensors if t.dtype is not None and t.shape]
     except RknnError:
         return ()
-
-
-def _form(tensor: NpuTensor) -> TensorBytes:
-    assert tensor.dtype is not None
-    return TensorBytes.of(tensor, tensor.shape, tensor.dtype)
+    return tuple(found) if len(found) == len(numbers) else ()
 
 
 def _atom(tensor: NpuTensor) -> int:

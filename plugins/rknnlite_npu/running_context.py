@@ -22,6 +22,7 @@ from rknnlite.tensor import DType, Layout
 from .cores import legal_masks
 from .frames import FrameInputs, Frames, NpuOutputs
 from .loaded_program import LoadedProgram
+from .machine.refused import MachineRefused
 from .opened_model import OpenedModel, ShapeVariant
 from .transport import DeviceMemory, SharedTransport
 
@@ -160,7 +161,12 @@ class RunningContext(BegunFrames[NpuFrame]):
             for number, items in enumerate(frame.inputs.items):
                 if items:
                     program.io[number].ndarray[: len(items[item])] = items[item]
-            program.run(self._mask_of_file, frame.inputs.pixels, after)
+            try:
+                program.run(self._mask_of_file, frame.inputs.pixels, after)
+            except MachineRefused as refused:
+                refused.model = self._opened.label
+                refused.node_name = "" if refused.node is None else str(program.program.nodes[refused.node])
+                raise
             for number, parts in found.items():
                 parts.append(self._variant.forms[number].unpack(program.io[number].ndarray))
         stored = [_joined(found.get(number, [])) for number in range(first, len(program.io))]
