@@ -51,6 +51,7 @@ class MachineBackend(Backend):
         from rknnlite_graph.reading.npu_families import family_of
 
         from .context import NpuContext
+        from .machine.refused import MachineRefused
         from .machine_transport import MachineTransport
         from .opened_model import OpenedModel
         from .transport import SharedTransport
@@ -58,7 +59,11 @@ class MachineBackend(Backend):
         check_options(self.name, options.extra)
         opened = OpenedModel.of(self.name, model, options)
         opened.variant(model.model.default_shape)
-        shared = SharedTransport(MachineTransport(model.model.family))
+        try:
+            shared = SharedTransport(MachineTransport(model.model.family))
+        except MachineRefused as refused:
+            refused.model = model.label
+            raise
         if not family_of(model.model.family).measured_on:
             logger.warning(
                 "%s: backend 'npu-machine': registers and roundings of this NPU family are inferred from files and their "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Optional
@@ -18,10 +18,12 @@ from .command_words import Words, values_of, with_values
 from .cores import jobs
 from .cpu_nodes import CpuNodes
 from .job_times import node_seconds, short_jobs
-from .pixels import converts_itself, with_elements, with_pixels
+from .loop_counters import start_values
+from .pixels import with_elements, with_pixels
 from .placement import Bases
 from .program import NpuProgram
 from .program_chain import leads_to
+from .row_moves import RowMove, row_moves
 from .stamps import PlacedStamps, Stamps, divided
 from .submission import plan_program
 from .task import as_records
@@ -61,6 +63,8 @@ class _Step(NamedTuple):
     job: Optional[SubmittedJob] = None
     stamps: Optional[PlacedStamps] = None
     """Where the kernel may lose the job."""
+    moves: tuple[RowMove, ...] = ()
+    """Before and behind the job."""
 
 
 class LoadedProgram:
@@ -95,8 +99,15 @@ class LoadedProgram:
             None if self._commands is None else self._commands.address,
         )
         self.submission = plan_program(program, bases)
-        self._pixels, self._closed = converts_itself(program), False
+        self._pixels: Optional[bool] = None  # as the file has them
+        self._closed = False
         self._direct: Mapping[int, DeviceMemory] = {}
+        self._moves = row_moves(program)
+        if self._moves and weights.transport.gives_up is not GivesUp.NEVER:
+            raise ModelUnsupported(
+                "the runtime moves rows around recurrent nodes, and how was never recorded on a kernel; run the model with "
+                "backend='npu-machine', or by the vendor's library"
+            )
         self._steps: dict[tuple[int, bool, bool], list[_Step]] = {}
         self._fill()
 
@@ -150,27 +161,40 @@ class LoadedProgram:
         where = self._relocated[number]
         address = np.uint64(memory.address)
         self._change(where.words, where.offsets + address)
+        self._start_counters()
+
+    def _start_counters(self) -> None:
+        """Let loops count from where tensors lie now."""
+        counters, words = self.program.counters, self._restored
+        if counters and words is not None:
+            weights = self._weights.memory
+            for place, value in start_values(counters, words, self.submission.placement.commands):
+                weights.ndarray[place : place + len(value)] = value
+            self._weights.transport.to_device(weights)
 
     @cached_property
     def _pixel_words(self) -> tuple[NDArray[np.int64], Words, Words]:
-        """Where words differ for uint8 pixels, what they are otherwise, and then."""
-        plain = with_elements(self.program, self.program.words)
-        changed = with_pixels(self.program, self.program.words)
-        at = np.flatnonzero(plain != changed)
+        """Where words differ for uint8 pixels or from those of the file, what they are otherwise, and for pixels."""
+        stored = self.program.words
+        plain = with_elements(self.program, stored)
+        try:
+            changed = with_pixels(self.program, stored)
+        except ModelUnsupported:  # it is not known how; see ``takes_pixels``
+            changed = plain
+        at = np.flatnonzero((plain != changed) | (plain != stored))
         return at, values_of(plain[at]), values_of(changed[at])
 
     @cached_property
     def takes_pixels(self) -> bool:
         """Whether the NPU converts uint8 pixels of this program, and it is known how; in the mini format it always does."""
-        try:
-            return self.program.moved or bool(len(self._pixel_words[0]))
-        except ModelUnsupported:
-            return False
+        _, plain, changed = self._pixel_words
+        return self.program.moved or bool((plain != changed).any())
 
     def _set_pixels(self, pixels: bool) -> None:
         if pixels != self._pixels:
             at, plain, changed = self._pixel_words
-            self._change(at, changed if pixels else plain)
+            if len(at):
+                self._change(at, changed if pixels else plain)
             self._pixels = pixels
 
     def _change(self, at: NDArray[np.int64], values: Words) -> None:
@@ -192,13 +216,13 @@ class LoadedProgram:
     # -- running ------------------------------------------------------------------------------------------
 
     def view(self, tensor: int) -> Bytes:
-        """The bytes of an activation, an input or an output."""
+        """The bytes of a tensor."""
         named = (*self.program.inputs, *self.program.outputs)
         if tensor in named:
             return self.io[named.index(tensor)].ndarray
         found = self.program.tensors[tensor]
         start = found.offset or 0
-        return self._internal.ndarray[start : start + found.size]
+        return self._memory_of(tensor).ndarray[start : start + found.size]
 
     def run(self, mask: int, pixels: bool, after: Optional[Callable[[int], None]] = None) -> None:
         """Run once on the content of ``io``.
@@ -224,6 +248,9 @@ class LoadedProgram:
                     transport.wait()
                     under_way = False
                 self._run_on_cpu(step.last)
+            elif step.moves:
+                self._run_between(step.job, step.moves)
+                under_way = False
             else:
                 under_way = self._submit(step.job, step.stamps)
             if after is not None:
@@ -252,6 +279,20 @@ class LoadedProgram:
         stamps.check()
         return False
 
+    def _run_between(self, job: SubmittedJob, moves: Sequence[RowMove]) -> None:
+        """Run a job for which rows are moved, and wait for it."""
+        transport = self._weights.transport
+        transport.wait()
+        for before in (True, False):
+            for move in (move for move in moves if move.before is before):
+                for source in move.sources:
+                    transport.from_device(self._memory_of(source))
+                move.run(self.view)
+                transport.to_device(self._memory_of(move.target))
+            if before:
+                transport.submit(job)
+                transport.wait()
+
     def _buffer_memory(self, output: Optional[int]) -> DeviceMemory:
         """That of an output, or the internal one."""
         return self._internal if output is None else self.io[len(self.program.inputs) + output]
@@ -267,7 +308,9 @@ class LoadedProgram:
 
     def _memory_of(self, tensor: int) -> DeviceMemory:
         named = (*self.program.inputs, *self.program.outputs)
-        return self.io[named.index(tensor)] if tensor in named else self._internal
+        if tensor in named:
+            return self.io[named.index(tensor)]
+        return self._weights.memory if self.program.tensors[tensor].constant else self._internal
 
     def _schedule(self, mask: int, pixels: bool, each: bool) -> list[_Step]:
         """Jobs and nodes of the CPU in order; ``each``: a job per node."""
@@ -291,12 +334,28 @@ class LoadedProgram:
                 else:
                     tasks = [i for i, node in node_of.items() if node in nodes]
                     parts += divided(self.program, tasks, transport.gives_up is GivesUp.SILENTLY)
-            for nodes, stamps in parts:
+            for nodes, stamps, moves in self._parted(parts):
                 cores = [[i for i in core if node_of.get(i) in nodes] for core in job.cores]
                 if nodes:
                     placed = None if stamps is None else stamps.placed(self._buffer_memory)
-                    found.append(_Step(max(nodes), self._job(mask, cores), placed))
+                    found.append(_Step(max(nodes), self._job(mask, cores), placed, moves))
         return sorted(found, key=lambda step: step.last)
+
+    def _parted(
+        self, parts: Iterable[tuple[Collection[int], Optional[Stamps]]]
+    ) -> Iterator[tuple[Collection[int], Optional[Stamps], tuple[RowMove, ...]]]:
+        """Parts of a job, with nodes for which rows are moved apart from the others."""
+        for nodes, stamps in parts:
+            rest: set[int] = set()
+            moved = {n: tuple(m for m in self._moves if m.node == n) for n in nodes}
+            for node in sorted(nodes):
+                if moved[node]:
+                    yield rest, None, ()
+                    yield {node}, stamps, moved[node]
+                    rest = set()
+                else:
+                    rest = {*rest, node}
+            yield rest, stamps, ()
 
     def _job(self, mask: int, cores: Sequence[Sequence[int]]) -> SubmittedJob:
         """One job; records of a core follow each other in the task buffer."""
@@ -316,7 +375,10 @@ class LoadedProgram:
         return following is not None and leads_to(self.program, task) == self.program.tasks[following].address
 
     def twin(self, ops: Mapping[str, CustomOp]) -> LoadedProgram:
-        """The same program for another context: weights are shared, all else is its own."""
+        """The same program for another context: weights are shared, all else is its own. Loops count among the weights."""
+        if self.program.counters:
+            weights = SharedWeights(self._weights.transport, self.program)
+            return LoadedProgram(self.program, weights, self.cpu.twin(ops))
         return LoadedProgram(self.program, self._weights.share(), self.cpu.twin(ops), duplicate=True)
 
     def close(self) -> None:

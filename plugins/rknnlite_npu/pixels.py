@@ -47,10 +47,13 @@ def converts_itself(program: NpuProgram) -> bool:
 
 
 def with_elements(program: NpuProgram, words: Words) -> Words:
-    """The words with every first layer of few channels changed for int8 elements, where those of the file convert pixels.
+    """The words with every first layer of few channels changed for elements of the input's own type.
 
-    The mini format's stay. By analogy with layers of more channels, which convert nothing: no recording has it.
+    Where those of the file convert pixels, by analogy with layers of more channels, which convert nothing. On RK3588 rows have
+    the stride of the input's rows, as they have for pixels; files have the width. No recording has either. The mini format's stay.
     """
+    if program.family == _RECORDED:
+        return _with_rows(program, words)
     if program.family != _IN_FILES:
         return words
     changed = words.copy()
@@ -66,6 +69,22 @@ def with_elements(program: NpuProgram, words: Words) -> Words:
             new[registers == _FACTORS + 4 * lane] = _ONE
         of_cna = units_of(part) == CNA
         changed[first : first + amount] = np.where(of_cna, with_values(part, new), part)
+    return changed
+
+
+def _with_rows(program: NpuProgram, words: Words) -> Words:
+    """The words with strides of rows as the inputs have them."""
+    changed = words.copy()
+    for number, nodes in _readers(program):
+        tensor = program.tensors[program.inputs[number]]
+        width = tensor.native[3]
+        whole = max(1, tensor.row // max(1, program.io[number].dtype.numpy.itemsize))
+        for first, amount in {(task.first, task.amount) for task in program.tasks if task.node in nodes}:
+            part = changed[first : first + amount]
+            registers, values = numbers_of(part), values_of(part)
+            lines = (units_of(part) == CNA) & (registers == _LINE) & (values == np.uint64(width))
+            values[lines] = -(-width // whole) * whole
+            changed[first : first + amount] = np.where(lines, with_values(part, values), part)
     return changed
 
 

@@ -29,6 +29,7 @@ from rknnlite.formats.slots import (
 from rknnlite.tensor import DType
 
 from .command_words import Words
+from .loop_counters import LoopCounter, read_counters
 from .relocations import Relocation, read_relocations
 from .task import Task, read_tasks
 from .weight_buffer import read_weight_buffer
@@ -41,6 +42,8 @@ table: the first words, onto themselves."""
 ACTIVATION_KINDS = (TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.ACTIVATION, TensorKind.HELPER)
 """Tensors that lie in the internal buffer, or in one of the caller's."""
 _NOTHING = memoryview(b"")
+_COUNTERS = "DynamicCMD_StackBuf"
+"""Name of the tensor that loops of recurrent nodes count in."""
 _ROWS = {"RKNPU lite": 8}
 """NPU family -> bytes that rows of one channel of a picture have a multiple of, where it is not 16."""
 
@@ -107,6 +110,7 @@ class NpuProgram:
         shape: index of the set of shapes; None: there is one.
         shared_internal: bytes of activations that the other sets need at most.
         other_constants: (offset, bytes) of what the graphs of the other sets have in the weight buffer, command words left out.
+        counters: addresses among the constants that loops count with.
     """
 
     family: str
@@ -128,6 +132,7 @@ class NpuProgram:
     shape: Optional[int] = None
     shared_internal: int = 0
     other_constants: tuple[tuple[int, memoryview], ...] = ()
+    counters: tuple[LoopCounter, ...] = ()
 
     @cached_property
     def internal_size(self) -> int:
@@ -289,6 +294,8 @@ def _program(
     sources, results = (graph.i32s(slot).tolist() for slot in (GraphSlot.INPUTS, GraphSlot.OUTPUTS))
     starts = () if moved else tuple(graph.i32s(GraphSlot.FIRST_TASKS).tolist())
     records = read_tasks(tasks)
+    counted = next((t for t in tensors if t.name == _COUNTERS and t.constant), None)
+    place = None if counted is None or counted.offset is None else (counted.offset, counted.size)
     program = NpuProgram(
         family=model.family,
         container=model.container,
@@ -306,6 +313,7 @@ def _program(
         weight_size=weight_size,
         moved=moved,
         batch=model.batch,
+        counters=() if moved else read_counters(graph, place, words),
     )
     _check_tasks(program)
     return program

@@ -25,6 +25,7 @@ from .cores import legal_masks
 from .frames import FrameInputs, Frames, NpuOutputs
 from .lanes import Lanes
 from .loaded_program import LoadedProgram
+from .machine.refused import MachineRefused
 from .opened_model import OpenedModel, ShapeVariant
 from .transport import DeviceMemory, SharedTransport
 
@@ -201,7 +202,12 @@ class RunningContext(BegunFrames[NpuFrame]):
             for number, items in enumerate(frame.inputs.items):
                 if items:
                     contents[number][: len(items[item])] = items[item]
-            program.run(self._mask_of_file, frame.inputs.pixels, after)
+            try:
+                program.run(self._mask_of_file, frame.inputs.pixels, after)
+            except MachineRefused as refused:
+                refused.model = self._opened.label
+                refused.node_name = "" if refused.node is None else str(program.program.nodes[refused.node])
+                raise
             for number, parts in enumerate(found, first):
                 if self.mixed_paths or number not in frame.direct:
                     parts.append(contents[number][: forms[number].nbytes].copy())

@@ -28,11 +28,13 @@ from .command_words import (
     with_values,
 )
 from .cores import Job, jobs
+from .loop_counters import start_values
 from .pixels import pixel_doubts, with_pixels
 from .placement import Bases, Placement, place
 from .program import COMMAND_KINDS, NpuNode, NpuProgram, read_program
 from .program_chain import NEXT_PROGRAM, check_chain
 from .relocations import Relocation, strangers
+from .row_moves import row_moves
 from .task import Task
 from .unwritten_tensors import unwritten_tensors
 
@@ -85,6 +87,8 @@ class Submission:
                 image[tensor.offset : tensor.offset + tensor.size] = np.frombuffer(tensor.content, np.uint8)
         at = self.program.commands_offset
         image[at : at + 8 * len(self.words)] = self.words.astype("<u8").view(np.uint8)
+        for place, value in start_values(self.program.counters, self.words, self.placement.commands):
+            image[place : place + len(value)] = value
         return image
 
 
@@ -159,6 +163,10 @@ def doubts_of(program: NpuProgram) -> Iterator[str]:
             f"{len(others)} addresses differ between command words and the file's list, which counts: the first is word {word}, "
             f"{CommandWord.of(program.words[word])} instead of {right:#x}"
         )
+    for move in row_moves(program):
+        node, target = program.nodes[move.node], program.tensors[move.target].name
+        when = "before" if move.before else "behind"
+        yield f"the runtime itself moves rows into {target}, {when} {node}: how was never recorded, nor whether a job ends there"
     for name in unwritten_tensors(program):
         yield f"nothing writes {name}, which command words read: the runtime arranges it itself"
     own = [r for r in program.relocations if program.tensors[r.tensor].kind == TensorKind.REGISTER_COMMANDS]

@@ -1,6 +1,6 @@
-"""Tensors that the NPU reads and nothing writes: the runtime arranges them itself, which nobody has recorded.
+"""Tensors that are read and that nothing writes: the runtime arranges them itself, which nobody has recorded.
 
-Seen with inputs of recurrent nodes whose rows are no whole atoms, and with weights that are activations.
+Seen with weights that are activations, and with recurrent nodes, of which ``row_moves`` knows most.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from rknnlite.formats.slots import TensorKind
 
 from .command_words import DESTINATIONS
 from .program import ACTIVATION_KINDS, COMMAND_KINDS, NpuProgram
+from .row_moves import recurrent, row_moves
 
 __all__ = ["borrows_weights", "unwritten_tensors"]
 
@@ -28,7 +29,8 @@ def borrows_weights(program: NpuProgram) -> bool:
 def _unwritten(program: NpuProgram) -> list[int]:
     read, known = set[int](), {*program.inputs}
     for node in program.nodes:
-        known.update(node.outputs)
+        (read if recurrent(node) else known).update(i for i in node.outputs if i >= 0)
+    known.update(move.target for move in row_moves(program))
     for tensor, _, word in program.relocations:
         (known if int(program.words[word]) & 0xFFFF in DESTINATIONS else read).add(tensor)
     tensors = program.tensors

@@ -318,7 +318,7 @@ def test_a_refusal_names_the_register_and_the_context_goes_on(
     first = context._variant.program.tasks[1].first  # type: ignore[attr-defined]
     kept = int(words[first])
     words[first] = 0x0201_0000_0001_0FFC
-    with pytest.raises(errors.ModelUnsupported, match=r"task 0 of node 1: CNA 0x0ffc"):
+    with pytest.raises(errors.ModelUnsupported, match=r"task 0 of node 1 \(ConvRelu .*\): CNA 0x0ffc"):
         context.infer(image)
     with pytest.raises(errors.ContextInvalid):
         context.get_outputs()
@@ -439,3 +439,23 @@ def test_frames_are_flat_in_memory_and_descriptors() -> None:
         gc.collect()
         after = len(gc.get_objects()), len(list(Path("/proc/self/fd").iterdir()))
         assert after[0] - before[0] < 50 and after[1] == before[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("conv_relu.rk3576.i8", ["family RKNPU f2", "RKNPU v2"]),
+        (
+            "int16_chain.rk3588.i16",
+            ["of node 4 (ConvExSwish", "DPU 0x4070 EW_LUT_BYPASS = 0x0", "no table was uploaded"],
+        ),
+    ],
+)
+def test_a_refusal_names_model_node_register_and_a_way_out(name: str, told: list[str]) -> None:
+    path = genuine(name)
+    with pytest.raises(errors.ModelUnsupported) as raised, rknnlite.open(path, backend="npu-machine") as context:
+        context.infer([np.zeros(attr.dims, np.float32) for attr in context.inputs])
+    text = str(raised.value)
+    assert text.startswith(f"{path}: ")
+    assert all(part in text for part in told)
+    assert text.endswith("backend='cpu', whose fidelity='silicon' computes what is known of a chip")

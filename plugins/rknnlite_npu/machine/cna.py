@@ -64,7 +64,6 @@ WITHOUT_EFFECT: Mapping[int, int] = {
 }
 _DIRECT, _DEPTHWISE = 0, 3
 _FIRST_PIXELS, _MOST_PIXELS = 8, 11  # ARGB_IN of one channel, of four
-_ROW = 16  # bytes of every channel that a row of a picture is rounded up to
 _LINES = 4  # rows whose strides are counted at once
 
 
@@ -173,7 +172,7 @@ def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
 
 
 def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
-    """(H, W, C) of a picture whose positions have one to four channels; their rows are a multiple of 16 or 8 positions."""
+    """(H, W, C) of a picture whose positions have one to four channels; the stride of its rows counts positions."""
     r.need(PIXELS, *range(_FIRST_PIXELS, _MOST_PIXELS + 1))
     if not r.design.line_strides:
         r.need(NONALIGN, 1, why="pixels at any byte are expected")
@@ -185,8 +184,7 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     size = channels * n.SIZES[precision]
     width = min(r[WIDTH], r[READ_WIDTH])
     check_size(r.unit, r.task, height, width, channels)
-    whole = _ROW // n.SIZES[precision]
-    row = -(-max(r[WIDTH], r[LINE_STRIDE]) // whole) * whole * size
+    row = r[LINE_STRIDE] * size
     if r.design.line_strides:  # DMA_WIDTH has the pixels of a row with its padding
         row = r[READ_WIDTH] * size
     _ = r[SURFACE_STRIDE]

@@ -9,7 +9,7 @@ import numpy as np
 from . import numbers as n
 from .lut import Tables, look_at_tables
 from .registers import Field, UnitRegisters
-from .scaling import alu, scalar
+from .scaling import alu, limited, scalar
 
 __all__ = ["elementwise"]
 
@@ -76,7 +76,7 @@ def elementwise(
     if not r[RELU_BYPASS]:
         x = np.maximum(x, 0)
         if r[LIMITED]:
-            x = np.minimum(x, scalar(r, LIMIT, x))
+            x = limited(x, scalar(r, LIMIT, x))
     return x
 
 

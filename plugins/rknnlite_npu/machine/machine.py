@@ -65,8 +65,9 @@ class Machine:
             MachineRefused: an NPU whose registers the machine does not know.
         """
         if family not in DESIGNS:
+            known = ", ".join(DESIGNS)
             raise MachineRefused(
-                "PC", None, "family", 0, why=f"the machine does not know the registers of {family}"
+                "machine", None, f"family {family}", None, why=f"it knows the registers of {known}"
             )
         self.family = family
         self.counts: list[Counts] = []

@@ -10,7 +10,7 @@ from . import numbers as n
 from .rdma import PerChannel
 from .registers import Field, UnitRegisters
 
-__all__ = ["BN", "BS", "ScalingFields", "alu", "scalar", "scaled"]
+__all__ = ["BN", "BS", "ScalingFields", "alu", "limited", "scalar", "scaled"]
 
 _MAX, _MIN, _ADD, _DIVIDE, _MINUS, _ABS, _NEGATE = range(7)
 
@@ -86,8 +86,14 @@ def scaled(
     if not r[fields.relu_off]:
         x = np.maximum(x, 0)
         if r[fields.limited]:
-            x = np.minimum(x, scalar(r, fields.limit, x))
+            x = limited(x, scalar(r, fields.limit, x))
     return x
+
+
+def limited(x: n.Values, limit: n.Values) -> n.Values:
+    """At most ``limit``; of floats one that is no number limits nothing, which is inferred: files have the largest integer there."""
+    smaller: n.Values = x if np.isnan(limit).any() else np.minimum(x, limit)
+    return smaller
 
 
 def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerChannel) -> n.Values:

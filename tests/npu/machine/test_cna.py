@@ -101,6 +101,18 @@ def test_pixels_are_converted_while_they_are_read(channels: int) -> None:
     assert np.array_equal(got, converted @ weights[:, 0, 0, :channels].T.astype(np.int64))
 
 
+@pytest.mark.parametrize("stride", [6, 7, 16])
+def test_rows_of_pixels_lie_as_far_apart_as_their_stride_says(stride: int) -> None:
+    """Files have the width there for the largest numbers of a softmax, which are packed."""
+    pixels = some(5, 6, 1)
+    weights = some(32, 1, 1, 32)
+    rows = np.zeros((5, stride), np.int8)
+    rows[:, :6] = pixels[..., 0]
+    settings = {0x100C: 3 << 29 | 8 << 12, 0x1024: 32, 0x107C: stride}
+    got = summed(np.zeros((5, 6, 32), np.int8), weights, (5, 6), {CNA: settings}, rows)
+    assert np.array_equal(got, pixels.astype(np.int64) @ weights[:, 0, 0, :1].T.astype(np.int64))
+
+
 def test_a_depthwise_convolution_has_one_kernel_for_a_channel() -> None:
     features, weights = some(5, 6, 64), some(3, 3, 64)
     board = Board()

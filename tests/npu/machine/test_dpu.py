@@ -138,6 +138,21 @@ def test_an_exponential_through_the_bits_of_fp16() -> None:
     assert 0.02 < np.abs(error).max() < 0.04
 
 
+@pytest.mark.parametrize(
+    "registers", [{0x4040: 0x90, 0x404C: 0x7FFFFFFF}, {0x4070: 0x582, 0x407C: 0x7FFFFFFF}]
+)
+def test_a_limit_of_floats_that_is_no_number_limits_nothing(registers: dict[int, int]) -> None:
+    """What the vendor's Clip has where there is no upper limit: the largest integer."""
+    x = np.linspace(-4, 500, 64, dtype=np.float16).reshape(1, 8, 8)
+    board = Board()
+    target = board.room(x.nbytes)
+    program = copying(x.shape, "float16", board.place(cube(x)), target)
+    program[DPU] |= registers
+    board.run(program, ELEMENTWISE)
+    got = plane(board.read(target, "float16", 64).reshape(1, 1, 8, 8), 8)
+    assert np.array_equal(got, np.maximum(x, 0))
+
+
 def test_quantised_numbers_become_floats() -> None:
     x = RNG.integers(-128, 128, (1, 4, 16)).astype(np.int8)
     board = Board()
