@@ -82,6 +82,12 @@ class LoadedProgram:
 
         Raises what ``plan`` raises, OutOfMemory.
         """
+        self._moves = row_moves(program)
+        if self._moves and weights.transport.gives_up is not GivesUp.NEVER:
+            raise ModelUnsupported(
+                "the runtime moves rows around recurrent nodes, and how was never recorded on a kernel; run the model with "
+                "backend='npu-machine', or by the vendor's library"
+            )
         self.program, self.cpu = program, cpu
         self._weights, transport = weights, weights.transport
         tensors = [program.tensors[i] for i in (*program.inputs, *program.outputs)]
@@ -102,12 +108,6 @@ class LoadedProgram:
         self._pixels: Optional[bool] = None  # as the file has them
         self._closed = False
         self._direct: Mapping[int, DeviceMemory] = {}
-        self._moves = row_moves(program)
-        if self._moves and weights.transport.gives_up is not GivesUp.NEVER:
-            raise ModelUnsupported(
-                "the runtime moves rows around recurrent nodes, and how was never recorded on a kernel; run the model with "
-                "backend='npu-machine', or by the vendor's library"
-            )
         self._steps: dict[tuple[int, bool, bool], list[_Step]] = {}
         self._fill()
 
