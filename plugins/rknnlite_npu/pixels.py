@@ -32,8 +32,13 @@ __all__ = [
 
 _RECORDED = "RKNPU v2"
 _IN_FILES = "RKNPU lite"
-_ELEMENTS = 0xA  # conversion register of this family's layers that convert nothing; 0x10000 is their factor
-_ONE = 0x10000
+_ELEMENTS = {
+    "RKNPU lite": {0x104C: 0xA, **dict.fromkeys(range(0x1050, 0x1060, 4), 0x10000)},
+    "RKNPU t3": {0x104C: 0x9, 0x1050: 0x10001, 0x1054: 0x10001, **dict.fromkeys((0x101C, 0x1058, 0x105C, 0x106C), 0)},
+}
+"""Registers of layers that convert nothing, of the families whose files hold conversions."""
+_CONVERTS = {"RKNPU lite": (1, 1), "RKNPU t3": (1, 0)}
+"""(mask, value) of that register where it converts."""
 _FEATURES = 0x1070  # where features begin
 _SIZE, _CONVERT, _FACTORS, _LINE, _SURFACE, _LANES = 0x1020, 0x104C, 0x1050, 0x107C, 0x1080, 0x1180
 _MOST_CHANNELS = 4
@@ -49,21 +54,21 @@ def converts_itself(program: NpuProgram) -> bool:
 def with_elements(program: NpuProgram, words: Words) -> Words:
     """The words with every first layer of few channels changed for int8 elements, where those of the file convert pixels.
 
-    The mini format's stay. By analogy with layers of more channels, which convert nothing: no recording has it.
+    By analogy with layers of more channels, which convert nothing: no recording has it.
     """
-    if program.family != _IN_FILES:
+    if program.family not in _ELEMENTS:
         return words
+    mask, converts = _CONVERTS[program.family]
     changed = words.copy()
     for first, amount in _first_layers(program):
         part = changed[first : first + amount]
         registers = numbers_of(part)
         convert = registers == _CONVERT
-        if not (values_of(part[convert]) & np.uint64(1)).any():
+        if not (values_of(part[convert]) & np.uint64(mask) == converts).any():
             continue
         new = values_of(part)
-        new[convert] = _ELEMENTS
-        for lane in range(_MOST_CHANNELS):
-            new[registers == _FACTORS + 4 * lane] = _ONE
+        for register, value in _ELEMENTS[program.family].items():
+            new[registers == register] = value
         of_cna = units_of(part) == CNA
         changed[first : first + amount] = np.where(of_cna, with_values(part, new), part)
     return changed

@@ -10,7 +10,7 @@ import numpy as np
 from . import numbers as n
 from .compressed import COMPRESSION, plain_bytes
 from .memory import Memory
-from .prepared_weights import PreparedWeights, WeightStore
+from .prepared_weights import Depthwise, PreparedWeights, WeightStore
 from .registers import Field, UnitRegisters
 from .surfaces import atoms, check_size, numbers
 
@@ -52,6 +52,8 @@ READ_HEIGHT = Field("DMA_HEIGHT", 0x1084, 10, 0)
 READ_CHANNEL = Field("DMA_CHANNEL", 0x1088, 15, 0)
 WEIGHTS = Field("DECOMP_ADDR0", 0x1110)
 CONVERTED = Field("PER_CHANNEL_CVT_EN", 0x1180)
+PAIRED = Field("WEIGHTS_AND_ZERO_POINTS", 0x100C, 2, 2)
+ADDED = Field("MINUS_ZERO_POINT", 0x1074, 7, 0, signed=True)
 PAD_VALUE = Field("PAD_VALUE", 0x1184)
 
 WITHOUT_EFFECT: Mapping[int, int] = {
@@ -115,8 +117,11 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     lanes = r[KERNEL_BYTES] // (
         taps * n.SIZES[precision]
     )  # three quarters of a block are stored as a whole one
-    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
-    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode == _DEPTHWISE, r.design)
+    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], lanes if r.design.pair_run else max(lanes, r[CHANNEL]))
+    depthwise = Depthwise(bool(r[PAIRED]), r[ADDED]) if mode == _DEPTHWISE else None
+    if depthwise is None and (r[PAIRED] or r[ADDED]):
+        r.refuse(PAIRED if r[PAIRED] else ADDED, "of weights that are not depthwise")
+    weights = store.prepared(r[WEIGHTS], plain, shape, precision, depthwise, r.design)
     _ = r[OUT_WIDTH], r[OUT_ATOMS]
     fetched = Fetched(
         features[..., : weights.values.shape[-1]],
@@ -164,6 +169,9 @@ def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     check_size(r.unit, r.task, height, width, surfaces * lanes)
     if r.design.line_strides:
         row, surface = r[LINE_STRIDE] * atom, r[SURFACE_STRIDE] * atom
+    elif r.design.surface_strides:
+        row = r[LINE_STRIDE] * (atom if r[GROUP_LINE_OFF] else atom // _LINES)
+        surface = r[SURFACE_STRIDE] * atom
     elif r[GROUP_LINE_OFF]:
         row, surface = r[LINE_STRIDE] * atom, (r[SURFACE_STRIDE] + width) * atom
     else:  # four rows are a group, of whose end the next surface is counted
@@ -175,11 +183,13 @@ def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
 def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     """(H, W, C) of a picture whose positions have one to four channels; their rows are a multiple of 16 or 8 positions."""
     r.need(PIXELS, *range(_FIRST_PIXELS, _MOST_PIXELS + 1))
-    if not r.design.line_strides:
+    if not (r.design.line_strides or r.design.surface_strides):
         r.need(NONALIGN, 1, why="pixels at any byte are expected")
         r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
     channels, height = r[PIXELS] - _FIRST_PIXELS + 1, r[HEIGHT]
     r.need(CHANNEL_REAL, channels - 1, why="differs from the number of channels of a pixel")
+    if r.design.surface_strides:
+        return _strip(r, memory, channels)
     r.need(READ_HEIGHT, height, why="differs from the height of the features")
     r.need(READ_CHANNEL, r[CHANNEL], why="differs from the channels of the features")
     size = channels * n.SIZES[precision]
@@ -195,6 +205,23 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
         pixels: n.Values = view[0].astype(np.float32)  # uint8
         return pixels
     return numbers(view, precision, _kind(precision))
+
+
+def _strip(r: UnitRegisters, memory: Memory, channels: int) -> n.Values:
+    """(H, W, C) of a picture that is read as one line of atoms; a row takes a whole number of them."""
+    height, width, atom = r[HEIGHT], r[WIDTH], r.design.atom
+    r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
+    r.need(IN_PRECISION, n.INT8)
+    r.need(READ_HEIGHT, 1, why="a picture in one line is expected")
+    _ = r[READ_CHANNEL], r[SURFACE_STRIDE], r[CHANNEL]
+    row = -(-width // _ROW) * _ROW * channels
+    for field in (READ_WIDTH, LINE_STRIDE):
+        r.need(field, height * row // atom, why=f"{height} rows of {row} bytes are expected")
+    check_size(r.unit, r.task, height, width, channels)
+    view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=channels)
+    signed = r[CONVERT_BYPASS] or r[DATA_SIGN]
+    found: n.Values = view[0].view(np.int8 if signed else np.uint8).astype(np.float32)
+    return found
 
 
 def _converted(r: UnitRegisters, features: n.Values) -> n.Values:

@@ -7,19 +7,21 @@ the simulator's numbers; nobody has measured their arithmetic on a chip.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Union
 
 from rknnlite_graph.reading.npu_families import family_of
 
 from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA
 from . import cna, core, dpu, elementwise, ppu, rdma, scaling, writer
 from . import numbers as n
-from .registers import STARTED, Design
+from .registers import STARTED, Design, Field
 
 __all__ = ["DESIGNS"]
 
 _SEQUENCE = 0x0401
 """A unit between CNA and CORE, which RK3588 counts among the CORE."""
 _ALL = 0xFFFFFFFF
+_NO_PAIRS: Mapping[Field, Union[Field, int]] = {cna.PAIRED: 0, cna.ADDED: 0}
 
 _RK356X = Design(
     atom=8,
@@ -37,6 +39,7 @@ _RK356X = Design(
     line_strides=True,
     flow_by_rdma=True,
     places={
+        **_NO_PAIRS,
         cna.NONALIGN: 0,
         cna.GROUP_LINE_OFF: 0,
         cna.PROC_PRECISION: cna.PROC_PRECISION.at(0x100C, 10, 8),
@@ -114,8 +117,104 @@ _RK356X = Design(
     },
 )
 
+_RV1106 = Design(
+    group=family_of("RKNPU t3").bias_group,
+    rows=16,
+    lanes=32,
+    depthwise=32,
+    precisions=(n.INT8,),
+    counts_last=0,
+    operand_bytes={1: 1},
+    parts={_SEQUENCE: CORE},
+    surface_strides=True,
+    limits=True,
+    offset_first=True,
+    bn_adds_first=True,
+    pair_run=1,
+    places={
+        cna.MODE: cna.MODE.at(0x100C, 1, 0),
+        cna.NONALIGN: 0,
+        cna.CONVERT_SCALE[0]: cna.CONVERT_SCALE[0].at(0x1050, 15, 0),
+        cna.CONVERT_SCALE[1]: cna.CONVERT_SCALE[1].at(0x1050, 31, 16),
+        cna.CONVERT_SCALE[2]: cna.CONVERT_SCALE[2].at(0x1054, 15, 0),
+        cna.CONVERT_SCALE[3]: cna.CONVERT_SCALE[3].at(0x1054, 31, 16),
+        **{
+            field: field.at(register, 31, 15, signed=True)
+            for field, register in zip(cna.CONVERT_OFFSET, (0x101C, 0x1058, 0x105C, 0x106C))
+        },
+        cna.CONVERTED: 0,
+        cna.PAD[0]: cna.PAD[0].at(0x1068, 7, 0),
+        cna.PAD[1]: cna.PAD[1].at(0x1068, 15, 8),
+        dpu.ZERO_BYPASS: dpu.ZERO_BYPASS.at(0x4040, 1, 1),
+        dpu.ZERO_PER_CHANNEL: dpu.ZERO_PER_CHANNEL.at(0x4048, 0, 0),
+        dpu.ZERO: dpu.ZERO.at(0x4054, 16, 0, signed=True),
+        scaling.BS.algorithm: 2,
+        scaling.BS.alu_off: 0,
+        scaling.BS.alu_fetched: scaling.BS.alu_fetched.at(0x4040, 7, 7),
+        scaling.BS.alu: scaling.BS.alu.at(0x4018),
+        scaling.BS.multiplier_off: scaling.BS.multiplier_off.at(0x4050, 1, 1),
+        scaling.BS.multiplier_fetched: scaling.BS.multiplier_fetched.at(0x4050, 0, 0),
+        scaling.BS.shift: scaling.BS.shift.at(0x4040, 14, 9),
+        scaling.BS.shift_negative: scaling.BS.shift_negative.at(0x4054, 29, 24),
+        elementwise.MULTIPLIES: elementwise.MULTIPLIES.at(0x4070, 6, 6, inverted=True),
+        elementwise.MULTIPLIER_FETCHED: elementwise.MULTIPLIER_FETCHED.at(0x4070, 4, 4),
+        elementwise.OPERATION_BYPASS: elementwise.OPERATION_BYPASS.at(0x4070, 24, 24),
+        elementwise.FETCHED: elementwise.FETCHED.at(0x4070, 15, 15),
+        elementwise.RELU_BYPASS: elementwise.RELU_BYPASS.at(0x4070, 14, 14, inverted=True),
+        writer.WRITTEN_CHANNEL: writer.WRITTEN_CHANNEL.at(0x403C, 12, 0),
+        writer.GROUPS: 0,
+        writer.REGROUP_COUNT: 0,
+        ppu.PAD_VALUE: ppu.PAD_VALUE.at(0x6044, 18, 0, signed=True),
+        ppu.PAD_SIGN: 0,
+        ppu.SOURCE_SIZE: ppu.SOURCE_SIZE.at(0x7030, 7, 6),
+    },
+    idle={
+        CNA: {
+            **cna.WITHOUT_EFFECT,
+            0x1010: 0x000003FF,  # how much is fetched at a time
+            0x103C: _ALL,  # entries of the buffer
+            0x1044: _ALL,
+            0x1048: 0xFC000000,
+            0x1078: _ALL,  # lengths of bursts
+            0x108C: _ALL,  # lanes that are converted
+            0x1188: _ALL,  # bytes of the weights of two kernels
+            0x118C: _ALL,  # width of the features, twice
+        },
+        CORE: {
+            0x3004: _ALL,  # S_POINTER
+            0x3010: 0x00000009,  # QD_EN: sums of windows; 8 with depthwise
+            0x301C: 0x00000020,  # set for pictures
+            0x8028: 0x0000000C,  # always
+            0x802C: _ALL,
+        },
+        DPU: {
+            0x4004: _ALL,  # S_POINTER
+            0x400C: 0x000001E0,  # length of bursts
+            0x4010: 0x03C00000,  # bytes of an element, as a power of two
+            0x4050: 0xF0000000,  # bytes of an element that is written
+            0x4058: 0x07FF0007,  # surfaces, and groups of four channels in each
+        },
+        DPU_RDMA: {
+            0x5004: _ALL,  # S_POINTER
+            0x5034: 0x00000002,
+            0x5040: _ALL,  # stride of the operand's surfaces
+            0x5044: 0x00F87800,  # length of bursts
+            0x5068: _ALL,
+        },
+        PPU: {
+            **ppu.WITHOUT_EFFECT,
+            0x6048: _ALL,  # the pad value for 2, 3, 4 positions outside
+            0x604C: _ALL,
+            0x6050: _ALL,
+            0x6084: 0xFFFFFFF8,
+        },
+        PPU_RDMA: {0x7004: _ALL},
+    },
+)
+
 DESIGNS: Mapping[str, Design] = {
-    "RKNPU v2": Design(group=family_of("RKNPU v2").bias_group),  # rk3588
+    "RKNPU v2": Design(group=family_of("RKNPU v2").bias_group, places=_NO_PAIRS),  # rk3588
     "RKNPU lite": _RK356X,  # rk3566, rk3568
+    "RKNPU t3": _RV1106,  # rv1103, rv1106
 }
 """Designs by the container's family word."""

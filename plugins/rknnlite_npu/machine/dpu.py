@@ -33,6 +33,13 @@ CHANNEL = Field("CHANNEL", 0x403C, 12, 0)
 ZERO_BYPASS = Field("OD_BYPASS", 0x4050, 1, 1)
 ZERO_PER_CHANNEL = Field("OW_SRC", 0x4050, 0, 0)
 ZERO = Field("OW_OP", 0x4054, 15, 0, signed=True)
+ZERO_SWITCHES = (
+    Field("WINDOW_MUL_BYPASS", 0x4040, 4, 4),
+    Field("WINDOW_ALU_ALGO", 0x4040, 19, 16),
+    Field("WINDOW_ALU_SRC", 0x4040, 8, 8),
+    Field("WINDOW_SUMS", 0x4054, 31, 31),
+)
+LIMITED = Field("BS_LIMITS", 0x4040, 20, 20)
 OUT_OFFSET = Field("OUT_CVT_OFFSET", 0x4080, signed=True)
 OUT_HALF = Field("FP32TOFP16_EN", 0x4084, 16, 16)
 OUT_SCALE = Field("OUT_CVT_SCALE", 0x4084, 15, 0, signed=True)
@@ -48,6 +55,7 @@ WITHOUT_EFFECT: Mapping[int, int] = {
 _MEMORY = 2  # OUTPUT_MODE
 _DEPTHWISE = 3
 _LARGEST_CHANNEL = 7
+_ADD = 2  # ALU_ALGO
 _LEAST_OFFSET = 1  # as fp32 this is 1e-45
 
 
@@ -93,6 +101,8 @@ def put_out(
         values = values.astype(np.float32)
     zero_off, *_ = (r[field] for field in (ZERO_BYPASS, ZERO_PER_CHANNEL, ZERO))
     with np.errstate(all="ignore"):
+        if r.design.limits:
+            _check_switches(r, floats)
         if sums is not None and sums.windows is not None and not zero_off:
             values = _less_zero_points(r, values, sums.windows, operands.bs.zero)
         values = scaled(r, BS, values, operands.bs, form.precision)
@@ -121,6 +131,19 @@ def _accumulators(r: UnitRegisters, form: Form, sums: Optional[Sums]) -> n.Value
     if missing > 0:
         values = np.concatenate([values, np.zeros((*values.shape[:2], missing), values.dtype)], axis=-1)
     return values[..., : form.channels]
+
+
+def _check_switches(r: UnitRegisters, floats: bool) -> None:
+    """What a family with limits has for the sum of a window, and that BS limits what it gives."""
+    for field in (*ZERO_SWITCHES, LIMITED):
+        r.look(field)
+    off = r[ZERO_BYPASS]
+    expected = (1, 0, 0, 0) if off else (0, _ADD, 1, 1)
+    for field, value in zip(ZERO_SWITCHES, expected):
+        if not (r[BS.off] or floats):
+            r.need(field, value, why="does not go with whether windows are summed")
+    if not (r[BS.off] or r[BS.relu_off]):
+        r.need(LIMITED, 1)
 
 
 def _less_zero_points(
@@ -154,6 +177,8 @@ def _converted(r: UnitRegisters, x: n.Values, floats: bool) -> n.Values:
         r.refuse(OUT_EXPONENT)
     if scale != 1:
         x = x * scale
+    if r.design.offset_first:
+        return n.shifted(x + offset * 2.0**shift, shift, away=bool(r[OUT_ROUND]))
     x = n.shifted(x, shift, away=bool(r[OUT_ROUND]))
     return x + offset if offset else x
 

@@ -9,7 +9,7 @@ import numpy as np
 from . import numbers as n
 from .lut import Tables, look_at_tables
 from .registers import Field, UnitRegisters
-from .scaling import alu, scalar
+from .scaling import alu, bounded, limit_fields, scalar
 
 __all__ = ["elementwise"]
 
@@ -25,6 +25,7 @@ RELU_BYPASS = Field("EW_RELU_BYPASS", 0x4070, 9, 9)
 CONVERT_BYPASS = Field("EW_OP_CVT_BYPASS", 0x4070, 8, 8)
 TABLE_BYPASS = Field("EW_LUT_BYPASS", 0x4070, 7, 7)
 FETCHED = Field("EW_OP_SRC", 0x4070, 6, 6)
+MULTIPLIER_FETCHED = Field("EW_MUL_SRC", 0x4070, 6, 6)
 PRELU = Field("EW_MUL_PRELU", 0x4070, 5, 5)
 MULTIPLIES = Field("EW_OP_TYPE", 0x4070, 2, 2)
 OPERATION_BYPASS = Field("EW_OP_BYPASS", 0x4070, 1, 1)
@@ -35,6 +36,7 @@ SHIFT_NEGATIVE = Field("EW_TRUNCATE_NEG", 0x4010, 25, 16)
 CONVERT_SHIFT = Field("EW_CVT_SHIFT", 0x4078, 21, 16)
 SCALE = Field("EW_CVT_SCALE", 0x4078, 15, 0, signed=True)
 LIMIT = Field("EW_RELUX_CMP", 0x407C)
+LIMITS = limit_fields("EW", 0x407C, 0x402C, 0x40E8)
 OPERANDS = tuple(Field(f"EW_OP_VALUE_{k}", 0x4090 + 4 * k) for k in range(8))
 
 _LOOKED_AT = (
@@ -50,7 +52,7 @@ _LOOKED_AT = (
         RELU_BYPASS,
         CONVERT_BYPASS,
     ),
-    *(TABLE_BYPASS, FETCHED, PRELU, MULTIPLIES, OPERATION_BYPASS, BYPASS, OFFSET, SHIFT, SHIFT_NEGATIVE),
+    *(TABLE_BYPASS, FETCHED, MULTIPLIER_FETCHED, PRELU, MULTIPLIES, OPERATION_BYPASS, BYPASS, OFFSET, SHIFT, SHIFT_NEGATIVE),
     *(CONVERT_SHIFT, SCALE, LIMIT, *OPERANDS),
 )
 _HALF_WORD = 1 << 15
@@ -66,14 +68,21 @@ def elementwise(
     """
     for field in _LOOKED_AT:
         r.look(field)
+    for field in LIMITS if r.design.limits else ():
+        r.look(field)
     look_at_tables(r)
     if r[BYPASS]:
         return x
     if not r[TABLE_BYPASS]:
         x = tables.look_up(r, x)
-    if not r[OPERATION_BYPASS]:
+    if r.design.limits and r[MULTIPLIES]:
+        r.need(OPERATION_BYPASS, 1, why="products and sums together")
+        x = _operation(r, x, operand, floats)
+    elif not r[OPERATION_BYPASS]:
         x = _operation(r, x, operand, floats)
     if not r[RELU_BYPASS]:
+        if r.design.limits:
+            return bounded(r, LIMITS, x)
         x = np.maximum(x, 0)
         if r[LIMITED]:
             x = np.minimum(x, scalar(r, LIMIT, x))
@@ -101,7 +110,7 @@ def _operation(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], float
 
 def _operand(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values]) -> n.Values:
     """The second operand, as wide as ``x`` or one number."""
-    if not r[FETCHED]:
+    if not r[MULTIPLIER_FETCHED if r[MULTIPLIES] else FETCHED]:
         for field in OPERANDS[1:]:
             r.need(field, r[OPERANDS[0]], why="differs from EW_OP_VALUE_0")
         return scalar(r, OPERANDS[0], x)

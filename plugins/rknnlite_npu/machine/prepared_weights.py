@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -11,11 +12,18 @@ from rknnlite.quant import split_for_exactness
 from . import numbers as n
 from .memory import Bytes
 from .registers import Design
-from .weights import dense_weights, depthwise_weights
+from .weights import dense_weights, depthwise_weights, paired_weights, with_128
 
-__all__ = ["PreparedWeights", "WeightStore"]
+__all__ = ["Depthwise", "PreparedWeights", "WeightStore"]
 
 _MOST_KEPT = 1 << 26  # stored bytes; numbers take four to eight times as much
+
+
+class Depthwise(NamedTuple):
+    """Of a depthwise convolution: every weight comes with its own zero point, or one number is added to all."""
+
+    paired: bool = False
+    added: int = 0
 
 
 class PreparedWeights:
@@ -28,7 +36,7 @@ class PreparedWeights:
         plain: Bytes,
         shape: tuple[int, int, int, int],
         precision: int,
-        depthwise: bool,
+        depthwise: Optional[Depthwise],
         design: Design,
     ) -> None:
         """``shape``: OC, kh, kw, C as the registers count them; ``design`` has the sizes of blocks.
@@ -37,11 +45,15 @@ class PreparedWeights:
             MachineRefused: they do not lie in ``plain``.
         """
         kind = np.float64 if precision == n.INT16 else np.float32
-        if depthwise:
+        if depthwise is not None and depthwise.paired:
+            self.values = paired_weights(plain, shape, precision, kind, design.depthwise, design.pair_run)
+        elif depthwise is not None:
             self.values = depthwise_weights(plain, shape, precision, kind, design.depthwise)
+            if depthwise.added:
+                self.values += with_128(np.array(depthwise.added))
         else:
             self.values = dense_weights(plain, shape, precision, kind, (design.rows, design.lanes))
-        self.precision, self.depthwise = precision, depthwise
+        self.precision, self.depthwise = precision, depthwise is not None
         self._matrices: dict[int, tuple[n.Values, list[slice]]] = {}
 
     @property
@@ -87,7 +99,7 @@ class WeightStore:
         plain: Bytes,
         shape: tuple[int, int, int, int],
         precision: int,
-        depthwise: bool,
+        depthwise: Optional[Depthwise],
         design: Design,
     ) -> PreparedWeights:
         """The weights in ``plain``; see ``PreparedWeights``."""

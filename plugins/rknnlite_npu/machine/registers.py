@@ -63,6 +63,11 @@ class Design:
         places: fields that lie elsewhere, or the number that one always has where the family has no such field.
         idle: unit -> register -> bits that change no result; units that are not in it have RK3588's.
         line_strides: rows are counted one by one, surfaces from their beginning, in atoms.
+        surface_strides: surfaces are counted from their beginning, in atoms.
+        limits: BS, BN and EW end in a lower and an upper limit each, and EW has a switch for products and one for the rest.
+        offset_first: the offset of the output is added before its shift.
+        bn_adds_first: BN adds before its product.
+        pair_run: weights of a depthwise convolution that come before their zero points.
         flow_by_rdma: DPU_RDMA has the size of what flows, and that of the DPU is the size of what is written.
         precisions: that flow and are right; ``numbers``.
     """
@@ -82,6 +87,11 @@ class Design:
     places: Mapping[Field, Union[Field, int]] = field(default_factory=dict)
     idle: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     line_strides: bool = False
+    surface_strides: bool = False
+    limits: bool = False
+    offset_first: bool = False
+    bn_adds_first: bool = False
+    pair_run: int = 0
     flow_by_rdma: bool = False
     precisions: tuple[int, ...] = tuple(n.SIZES)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from . import numbers as n
 from .rdma import PerChannel
 from .registers import Field, UnitRegisters
 
-__all__ = ["BN", "BS", "ScalingFields", "alu", "scalar", "scaled"]
+__all__ = ["BN", "BS", "ScalingFields", "alu", "bounded", "limit_fields", "scalar", "scaled"]
 
 _MAX, _MIN, _ADD, _DIVIDE, _MINUS, _ABS, _NEGATE = range(7)
 
@@ -32,10 +33,23 @@ class ScalingFields(NamedTuple):
     multiplier_fetched: Field
     limit: Field
     shift_negative: Field
+    lower: Field
+    upper: Field
+    lower_again: Field
+    upper_again: Field
     adds_behind: bool
 
 
-def _fields(name: str, config: int, negative: tuple[int, int], adds_behind: bool) -> ScalingFields:
+def limit_fields(name: str, lower: int, upper: int, again: int) -> tuple[Field, Field, Field, Field]:
+    """Limits of a stage where a family has both: each lies in two registers."""
+    places = zip(("LOWER", "UPPER", "LOWER_AGAIN", "UPPER_AGAIN"), (lower, upper, again, again + 4))
+    lower_, upper_, *others = (Field(f"{name}_{part}", place) for part, place in places)
+    return lower_, upper_, others[0], others[1]
+
+
+def _fields(
+    name: str, config: int, negative: tuple[int, int], limits: tuple[int, int], adds_behind: bool
+) -> ScalingFields:
     return ScalingFields(
         Field(f"{name}_ALU_ALGO", config, 19, 16),
         Field(f"{name}_ALU_SRC", config, 8, 8),
@@ -51,13 +65,14 @@ def _fields(name: str, config: int, negative: tuple[int, int], adds_behind: bool
         Field(f"{name}_MUL_SRC", config + 8, 0, 0),
         Field(f"{name}_RELUX_CMP", config + 12),
         Field(f"{name}_MUL_SHIFT_VALUE_NEG", 0x4010, *negative),
+        *limit_fields(name, config + 12, *limits),
         adds_behind,
     )
 
 
-BS = _fields("BS", 0x4040, (9, 4), adds_behind=False)
+BS = _fields("BS", 0x4040, (9, 4), (0x401C, 0x40D8), adds_behind=False)
 """Measured on RK3588: (accumulator + number) * multiplier, then the shift."""
-BN = _fields("BN", 0x4060, (15, 10), adds_behind=True)
+BN = _fields("BN", 0x4060, (15, 10), (0x4028, 0x40E0), adds_behind=True)
 """Inferred: the vendor's indices of tables are right so, whose sums are as large as products."""
 
 
@@ -70,20 +85,23 @@ def scaled(
         numbers: what was fetched for it.
         precision: of what flows, for the types of its own numbers.
     """
-    for field in fields[:-1]:
+    for field in fields[: -1 if r.design.limits else -5]:
         r.look(field)
     if r[fields.off]:
         return x
-    if not (fields.adds_behind or r[fields.alu_off]):
+    behind = fields.adds_behind and not r.design.bn_adds_first
+    if not (behind or r[fields.alu_off]):
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
         factor = _factor(r, fields, numbers, precision)
         x = np.where(x < 0, x * factor, x) if r[fields.prelu] else x * factor
-    if fields.adds_behind and not r[fields.alu_off]:
+    if behind and not r[fields.alu_off]:
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
         x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x)
     if not r[fields.relu_off]:
+        if r.design.limits:
+            return bounded(r, fields[-5:-1], x)
         x = np.maximum(x, 0)
         if r[fields.limited]:
             x = np.minimum(x, scalar(r, fields.limit, x))
@@ -124,6 +142,14 @@ def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values) -> n.Va
             shifted *= 2.0**-up
             np.rint(shifted, out=shifted)
     return np.clip(shifted, *n.limits(n.INT32), out=shifted)
+
+
+def bounded(r: UnitRegisters, fields: Sequence[Field], x: n.Values) -> n.Values:
+    """``x`` within its limits: ``fields`` are lower, upper and both again."""
+    lower, upper, *again = fields
+    for field, same in zip(again, (lower, upper)):
+        r.need(field, r[same], why=f"differs from {same.name}")
+    return np.clip(x, scalar(r, lower, x), scalar(r, upper, x))
 
 
 def scalar(r: UnitRegisters, field: Field, x: n.Values) -> n.Values:

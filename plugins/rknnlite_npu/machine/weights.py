@@ -8,7 +8,7 @@ from . import numbers as n
 from .memory import Bytes
 from .refused import MachineRefused
 
-__all__ = ["dense_weights", "depthwise_weights"]
+__all__ = ["dense_weights", "depthwise_weights", "paired_weights", "with_128"]
 
 
 def dense_weights(
@@ -62,6 +62,30 @@ def depthwise_weights(
         cells = stored[first * taps : (first + count) * taps]
         out[..., first : first + count] = cells.reshape(height, width, count)
     return out
+
+
+def paired_weights(
+    plain: Bytes,
+    shape: tuple[int, int, int, int],
+    precision: int,
+    kind: type[np.floating],
+    block: int,
+    run: int,
+) -> n.Values:
+    """(kh, kw, C) of blocks of ``block`` bytes of channels: ``run`` int8 weights, then what is added to each of them."""
+    if precision != n.INT8:
+        raise MachineRefused("CNA", 0x100C, "WEIGHTS_AND_ZERO_POINTS", precision, why="weights of int8 are expected")
+    both = depthwise_weights(plain, shape, precision, kind, 2 * block)
+    height, width, lanes = both.shape
+    if lanes % (2 * run):
+        raise MachineRefused("CNA", 0x1030, "WEIGHT_BYTES", len(plain), why=f"weights of {lanes} lanes make no pairs")
+    parts = both.reshape(height, width, -1, 2, run)
+    return (parts[..., 0, :] + with_128(parts[..., 1, :])).reshape(height, width, -1)
+
+
+def with_128(minus: n.Values) -> n.Values:
+    """What is added for zero points; that of -128 does not fit a byte and is stored as -128."""
+    return np.where(minus == -128, 128, minus)
 
 
 def _elements(plain: Bytes, precision: int, count: int) -> n.Values:
