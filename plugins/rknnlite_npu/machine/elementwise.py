@@ -25,6 +25,7 @@ RELU_BYPASS = Field("EW_RELU_BYPASS", 0x4070, 9, 9)
 CONVERT_BYPASS = Field("EW_OP_CVT_BYPASS", 0x4070, 8, 8)
 TABLE_BYPASS = Field("EW_LUT_BYPASS", 0x4070, 7, 7)
 FETCHED = Field("EW_OP_SRC", 0x4070, 6, 6)
+MULTIPLIER_BYPASS = Field("EW_MUL_BYPASS", 0x4070, 6, 6)
 MULTIPLIER_FETCHED = Field("EW_MUL_SRC", 0x4070, 6, 6)
 PRELU = Field("EW_MUL_PRELU", 0x4070, 5, 5)
 MULTIPLIES = Field("EW_OP_TYPE", 0x4070, 2, 2)
@@ -68,7 +69,7 @@ def elementwise(
     """
     for field in _LOOKED_AT:
         r.look(field)
-    for field in LIMITS if r.design.limits else ():
+    for field in (MULTIPLIER_BYPASS, *LIMITS) if r.design.limits else ():
         r.look(field)
     look_at_tables(r)
     if r[BYPASS]:
@@ -76,7 +77,8 @@ def elementwise(
     if not r[TABLE_BYPASS]:
         x = tables.look_up(r, x)
     if r.design.limits and r[MULTIPLIES]:
-        r.need(OPERATION_BYPASS, 1, why="products and sums together")
+        for switch, value in ((OPERATION_BYPASS, 1), (MULTIPLIER_BYPASS, 0)):
+            r.need(switch, value, why="does not go with EW_OP_TYPE")
         x = _operation(r, x, operand, floats)
     elif not r[OPERATION_BYPASS]:
         x = _operation(r, x, operand, floats)

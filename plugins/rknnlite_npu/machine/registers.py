@@ -68,6 +68,7 @@ class Design:
         offset_first: the offset of the output is added before its shift.
         bn_adds_first: BN adds before its product.
         pair_run: weights of a depthwise convolution that come before their zero points.
+        counts_spread: positions that are spread are told by the channels that are written, too.
         flow_by_rdma: DPU_RDMA has the size of what flows, and that of the DPU is the size of what is written.
         precisions: that flow and are right; ``numbers``.
     """
@@ -92,6 +93,7 @@ class Design:
     offset_first: bool = False
     bn_adds_first: bool = False
     pair_run: int = 0
+    counts_spread: bool = True
     flow_by_rdma: bool = False
     precisions: tuple[int, ...] = tuple(n.SIZES)
 

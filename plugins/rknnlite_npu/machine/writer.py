@@ -75,10 +75,18 @@ def write(
         return _exchanged(r, memory, stored)
     if r[TRANSPOSED_ORIGIN]:
         return _transposed(r, memory, stored)
-    lanes = r.design.atom_of(stored.itemsize) // stored.itemsize
-    if r[WRITTEN_CHANNEL] >= -(-stored.shape[2] // lanes) * lanes:
+    if _is_spread(r, stored):
         return _spread(r, memory, stored)
     return _surfaces(r, memory, stored, repeated)
+
+
+def _is_spread(r: UnitRegisters, stored: n.Values) -> bool:
+    """Whether positions get gaps between."""
+    height, width, channels = stored.shape
+    if not r.design.counts_spread:
+        return (height, width) != (width, 1) == (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1)
+    lanes = r.design.atom_of(stored.itemsize) // stored.itemsize
+    return r[WRITTEN_CHANNEL] >= -(-channels // lanes) * lanes
 
 
 def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
@@ -179,7 +187,8 @@ def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
 def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """Positions with gaps between: columns are written as rows of one atom, rows as channels."""
     height, width, channels = stored.shape
-    if (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH], r[WRITTEN_CHANNEL] + 1) != (width, 0, channels * height):
+    counted = r[WRITTEN_CHANNEL] + 1 if r.design.counts_spread else channels * height
+    if (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH], counted) != (width, 0, channels * height):
         r.refuse(WRITTEN_CHANNEL, f"{height} x {width} positions of {channels} channels are not spread so")
     cells = _atoms_of(r, stored, r[ORIGINAL_CHANNEL] + 1)
     surfaces, atom = cells.shape[2], r.design.atom
