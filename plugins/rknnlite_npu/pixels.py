@@ -35,11 +35,12 @@ _IN_FILES = "RKNPU lite"
 _ELEMENTS = {
     "RKNPU lite": {0x104C: 0xA, **dict.fromkeys(range(0x1050, 0x1060, 4), 0x10000)},
     "RKNPU t3": {0x104C: 0x9, 0x1050: 0x10001, 0x1054: 0x10001, **dict.fromkeys((0x101C, 0x1058, 0x105C, 0x106C), 0)},
+    "RKNPU w1": {0x1060: 0x10001, 0x1064: 0x10001, **dict.fromkeys((*range(0x1050, 0x1060, 4), 0x1100), 0)},
 }
 """Registers of layers that convert nothing, of the families whose files hold conversions."""
-_CONVERTS = {"RKNPU lite": (1, 1), "RKNPU t3": (1, 0)}
-"""(mask, value) of that register where it converts."""
-_FEATURES = 0x1070  # where features begin
+_CONVERTS = {"RKNPU lite": (0x104C, 1, 1), "RKNPU t3": (0x104C, 1, 0), "RKNPU w1": (0x1100, 1 << 24, 1 << 24)}
+"""(register, mask, value) where it converts."""
+_FEATURES = 0x1070, 0x1034  # where features begin; the latter of RV1103B
 _SIZE, _CONVERT, _FACTORS, _LINE, _SURFACE, _LANES = 0x1020, 0x104C, 0x1050, 0x107C, 0x1080, 0x1180
 _MOST_CHANNELS = 4
 _LONGEST = 2047  # pixels of a row or column: 11 bits
@@ -58,17 +59,17 @@ def with_elements(program: NpuProgram, words: Words) -> Words:
     """
     if program.family not in _ELEMENTS:
         return words
-    mask, converts = _CONVERTS[program.family]
+    register, mask, converts = _CONVERTS[program.family]
     changed = words.copy()
     for first, amount in _first_layers(program):
         part = changed[first : first + amount]
         registers = numbers_of(part)
-        convert = registers == _CONVERT
+        convert = registers == register
         if not (values_of(part[convert]) & np.uint64(mask) == converts).any():
             continue
         new = values_of(part)
-        for register, value in _ELEMENTS[program.family].items():
-            new[registers == register] = value
+        for place, value in _ELEMENTS[program.family].items():
+            new[registers == place] = value
         of_cna = units_of(part) == CNA
         changed[first : first + amount] = np.where(of_cna, with_values(part, new), part)
     return changed
@@ -129,7 +130,7 @@ def _readers(program: NpuProgram) -> Iterator[tuple[int, set[int]]]:
             continue
         found: set[int] = set()
         for tensor, _, word in program.relocations:
-            if tensor == index and int(program.words[word]) & 0xFFFF == _FEATURES:
+            if tensor == index and int(program.words[word]) & 0xFFFF in _FEATURES:
                 found |= nodes_of.get(starts[bisect_right(starts, word) - 1], set())
         if found:
             yield number, found

@@ -79,6 +79,8 @@ class Fetched:
         weights: of at least as many channels.
         pad: value of a position outside; ``before``: such positions above and to the left.
         read: bytes.
+        out: rows and columns of the output.
+        added: to every weight.
     """
 
     features: n.Values
@@ -89,6 +91,8 @@ class Fetched:
     stride: tuple[int, int]
     dilation: tuple[int, int]
     read: int
+    out: tuple[int, int]
+    added: int
 
 
 def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
@@ -97,13 +101,16 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     Raises:
         MachineRefused: a mode that is not understood, or bytes that lie in no buffer.
     """
-    mode = r.need(MODE, _DIRECT, _DEPTHWISE)
+    mode = r.need(MODE, _DIRECT, _DEPTHWISE if r.design.core else 1)
     precision = r.need(IN_PRECISION, n.INT8, n.INT16, n.FP16, n.BF16)
     if precision not in r.design.precisions:
         r.refuse(IN_PRECISION)
     r.need(PROC_PRECISION, precision, why="differs from IN_PRECISION")
     pad = _pad(r, precision)
-    features = _pixels(r, memory, precision) if r[PIXELS] else _surfaces(r, memory, precision)
+    if r[PIXELS]:
+        features = _pixels(r, memory, precision) if r.design.core else _rows(r, memory)
+    else:
+        features = _surfaces(r, memory, precision)
     read = r[WEIGHT_BYTES] + features.size * n.SIZES[precision]
     features = _converted(r, features)
     features = _grown(r, features, pad)
@@ -118,11 +125,12 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         taps * n.SIZES[precision]
     )  # three quarters of a block are stored as a whole one
     shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], lanes if r.design.pair_run else max(lanes, r[CHANNEL]))
-    depthwise = Depthwise(bool(r[PAIRED]), r[ADDED]) if mode == _DEPTHWISE else None
-    if depthwise is None and (r[PAIRED] or r[ADDED]):
+    depthwise = Depthwise(bool(r[PAIRED]), r[ADDED]) if mode else None
+    if r.design.core and depthwise is None and (r[PAIRED] or r[ADDED]):
         r.refuse(PAIRED if r[PAIRED] else ADDED, "of weights that are not depthwise")
     weights = store.prepared(r[WEIGHTS], plain, shape, precision, depthwise, r.design)
-    _ = r[OUT_WIDTH], r[OUT_ATOMS]
+    width = max(1, r[OUT_WIDTH])
+    height = r[OUT_ATOMS] // width
     fetched = Fetched(
         features[..., : weights.values.shape[-1]],
         weights,
@@ -132,6 +140,8 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         (r[STRIDE[0]], r[STRIDE[1]]),
         (r[DILATION[0]] + 1, r[DILATION[1]] + 1),
         read,
+        (height, width),
+        r[ADDED],
     )
     r.finish(WITHOUT_EFFECT)
     return fetched
@@ -188,7 +198,7 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
         r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
     channels, height = r[PIXELS] - _FIRST_PIXELS + 1, r[HEIGHT]
     r.need(CHANNEL_REAL, channels - 1, why="differs from the number of channels of a pixel")
-    if r.design.surface_strides:
+    if r.design.pictures_in_line:
         return _strip(r, memory, channels)
     r.need(READ_HEIGHT, height, why="differs from the height of the features")
     r.need(READ_CHANNEL, r[CHANNEL], why="differs from the channels of the features")
@@ -205,6 +215,20 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
         pixels: n.Values = view[0].astype(np.float32)  # uint8
         return pixels
     return numbers(view, precision, _kind(precision))
+
+
+def _rows(r: UnitRegisters, memory: Memory) -> n.Values:
+    """(H, W, C) of a picture in rows of atoms, whose channels are counted as those of surfaces are."""
+    height, width, channels, atom = r[HEIGHT], r[WIDTH], r[CHANNEL_REAL] + 1, r.design.atom
+    r.need(CHANNEL, channels, why="differs from the number of channels of a pixel")
+    r.need(READ_HEIGHT, height, why="differs from the height of the features")
+    row = r[LINE_STRIDE] * atom
+    r.need(READ_WIDTH, row // channels, why=f"rows of {row} bytes are expected")
+    _ = r[SURFACE_STRIDE]
+    check_size(r.unit, r.task, height, width, channels)
+    view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=channels)
+    found: n.Values = view[0].view(np.int8 if r[CONVERT_BYPASS] else np.uint8).astype(np.float32)
+    return found
 
 
 def _strip(r: UnitRegisters, memory: Memory, channels: int) -> n.Values:

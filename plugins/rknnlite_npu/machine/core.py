@@ -40,11 +40,13 @@ class Sums:
     Attributes:
         values: (H, W, OC); float64 that hold integers, or float32.
         windows: (H, W, 1), of a depthwise convolution (H, W, OC): sums of the features alone, of integers.
+        zero: what is added to every weight, where not each has a number of its own.
     """
 
     values: n.Values
     windows: Optional[n.Values]
     macs: int
+    zero: int = 0
 
 
 def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
@@ -57,7 +59,7 @@ def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
     weights = fetched.weights
     r.need(DEPTHWISE, int(weights.depthwise), why="differs from the mode of the CNA")
     r.need(TRUNCATE_ROUND, 0)
-    height, width = r[OUT_HEIGHT] + 1, r[OUT_WIDTH] + 1
+    height, width = (r[OUT_HEIGHT] + 1, r[OUT_WIDTH] + 1) if r.design.core else fetched.out
     _ = r[OUT_CHANNEL]
     check_size(r.unit, r.task, height, width, weights.channels)
     macs = height * width * weights.values.size
@@ -68,7 +70,7 @@ def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
     if r[TRUNCATE]:
         values = n.shifted(values, r[TRUNCATE])
     r.finish(WITHOUT_EFFECT)
-    return Sums(values, windows, macs)
+    return Sums(values, windows, macs, 0 if weights.depthwise else fetched.added)
 
 
 def _padded(r: UnitRegisters, fetched: Fetched, height: int, width: int) -> n.Values:

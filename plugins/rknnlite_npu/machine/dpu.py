@@ -11,11 +11,13 @@ import numpy as np
 from . import numbers as n
 from .core import Sums
 from .elementwise import elementwise
+from .joined import joined
 from .lut import Tables
 from .memory import Memory
 from .rdma import FLOW, UNPOOL, UNPOOL_KERNEL, Operands
 from .registers import Field, UnitRegisters
 from .scaling import BN, BS, scaled
+from .weights import with_128
 from .writer import ADDRESS, write
 
 __all__ = ["Form", "form_of", "put_out"]
@@ -101,13 +103,16 @@ def put_out(
         values = values.astype(np.float32)
     zero_off, *_ = (r[field] for field in (ZERO_BYPASS, ZERO_PER_CHANNEL, ZERO))
     with np.errstate(all="ignore"):
-        if r.design.limits:
+        if r.design.limits and r.design.core:
             _check_switches(r, floats)
         if sums is not None and sums.windows is not None and not zero_off:
-            values = _less_zero_points(r, values, sums.windows, operands.bs.zero)
+            values = _less_zero_points(r, values, sums, operands.bs.zero)
         values = scaled(r, BS, values, operands.bs, form.precision)
-        values = scaled(r, BN, values, operands.bn, form.precision)
-        values = elementwise(r, values, operands.ew, tables, floats)
+        if r.design.joined:
+            values = joined(r, values, operands.ew, tables)
+        else:
+            values = scaled(r, BN, values, operands.bn, form.precision)
+            values = elementwise(r, values, operands.ew, tables, floats)
         values = _converted(r, values, floats)
         if r[LARGEST]:
             r.need(LARGEST, _LARGEST_CHANNEL)
@@ -147,10 +152,14 @@ def _check_switches(r: UnitRegisters, floats: bool) -> None:
 
 
 def _less_zero_points(
-    r: UnitRegisters, values: n.Values, windows: n.Values, zeros: Optional[n.Values]
+    r: UnitRegisters, values: n.Values, sums: Sums, zeros: Optional[n.Values]
 ) -> n.Values:
     """Zero points of weights: the sum of the features, times what is added to each weight."""
-    if r[ZERO_PER_CHANNEL]:
+    windows = sums.windows
+    assert windows is not None
+    if not r.design.core:
+        factors = np.array([float(with_128(np.array(sums.zero)))]) if zeros is None else zeros
+    elif r[ZERO_PER_CHANNEL]:
         if zeros is None:
             r.refuse(ZERO_PER_CHANNEL, "no zero points are fetched")
         factors = zeros

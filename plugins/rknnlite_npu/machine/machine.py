@@ -128,6 +128,8 @@ class Machine:
             if task.enable & bits:
                 values = self._registers[unit][self._turn[unit]]
                 started[unit] = UnitRegisters(unit, values, number, self._design)
+                if unit == CNA and not self._design.core:
+                    started[CORE] = UnitRegisters(CORE, values, number, self._design)
                 self._turn[unit] ^= 1
         return started
 
@@ -143,7 +145,7 @@ class Machine:
                 "ENABLE",
                 None,
                 "units",
-                sum(self._design.bits[u] for u in names),
+                sum(self._design.bits.get(u, 0) for u in names),
                 why=f"{started} alone starts",
             )
         sums, macs, read = None, 0, 0

@@ -12,6 +12,7 @@ from . import numbers as n
 from .memory import Memory
 from .registers import Field, UnitRegisters
 from .surfaces import atoms, check_size, numbers
+from .weights import with_128
 
 __all__ = ["FLOW", "Operands", "PerChannel", "fetch_operands"]
 
@@ -60,6 +61,7 @@ _ALONE, _ONE_SOURCE, _ONE_OPERAND = (
     5,
 )  # COMB_USE: both fetchers bring surfaces of the source, or of the operand, in turn
 _ALL_NUMBERS = 7
+_JOINED_ZERO = 8  # BRDMA_DATA_USE where numbers are joined
 
 
 class PerChannel(NamedTuple):
@@ -210,11 +212,30 @@ def _unpooled(r: UnitRegisters, values: n.Values, surfaces: int) -> n.Values:
     return np.tile(np.repeat(values, columns, axis=1), (1, 1, rows))
 
 
+def _joined(r: UnitRegisters, memory: Memory, address: int, channels: int) -> PerChannel:
+    """Records of eight channels: 4 int32 to add, 4 int16 to multiply with, 8 int8 for zero points, and the first two again."""
+    r.need(BS_USE, _JOINED_ZERO | 3)
+    count = -(-channels // 8)
+    half = [("alu", "<i4", (4,)), ("multiplier", "<i2", (4,))]
+    kind = np.dtype([("first", half), ("zero", "i1", (8,)), ("second", half)])
+    records = memory.view(address, count * kind.itemsize).copy().view(kind)
+    alu, multiplier = (
+        np.concatenate([records["first"][part], records["second"][part]], axis=1).reshape(-1)[:channels]
+        for part in ("alu", "multiplier")
+    )
+    zero = with_128(records["zero"].reshape(-1)[:channels].astype(np.float64))
+    return PerChannel(alu.astype(np.float64), zero, multiplier.astype(np.float64))
+
+
 def _per_channel(
     r: UnitRegisters, memory: Memory, use: Field, base: Field, precision: int, channels: int
 ) -> PerChannel:
     """Records of a group of channels: int32 to add, int16 for zero points, int16 to multiply with; floats fp32 and fp16."""
     bits, address, group = r[use], r[base], r.design.group
+    if r.design.joined:
+        if bits & _JOINED_ZERO:
+            return _joined(r, memory, address, channels)
+        bits = bits & 1 | (bits & 2) << 1
     if bits > _ALL_NUMBERS:
         r.refuse(use)
     widths = [4 * (bits & 1), 2 * (bits >> 1 & 1), 2 * (bits >> 2 & 1)]

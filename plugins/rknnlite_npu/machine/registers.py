@@ -23,7 +23,7 @@ class Field:
     Units name their fields as RK3588 has them; a family that has one elsewhere says where it is ``at`` (``families``).
     """
 
-    __slots__ = ("high", "inverted", "low", "mask", "name", "register", "sign")
+    __slots__ = ("high", "inverted", "low", "mask", "name", "plus", "register", "sign")
 
     def __init__(
         self,
@@ -33,17 +33,25 @@ class Field:
         low: int = 0,
         signed: bool = False,
         inverted: bool = False,
+        plus: int = 0,
     ) -> None:
         self.name, self.register, self.high, self.low = name, register, high, low
         self.mask = (1 << high + 1) - (1 << low)
         self.sign = 1 << high - low if signed else 0
         self.inverted = self.mask >> low if inverted else 0
+        self.plus = plus
 
     def at(
-        self, register: int, high: int = 31, low: int = 0, signed: bool = False, inverted: bool = False
+        self,
+        register: int,
+        high: int = 31,
+        low: int = 0,
+        signed: bool = False,
+        inverted: bool = False,
+        plus: int = 0,
     ) -> Field:
-        """The same field in another place; ``inverted``: its bits mean the opposite there."""
-        return Field(self.name, register, high, low, signed, inverted)
+        """The same field in another place; ``inverted``: its bits mean the opposite there, ``plus``: it holds so much less."""
+        return Field(self.name, register, high, low, signed, inverted, plus)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +76,9 @@ class Design:
         offset_first: the offset of the output is added before its shift.
         bn_adds_first: BN adds before its product.
         pair_run: weights of a depthwise convolution that come before their zero points.
+        core: it has a unit CORE of its own; else its fields are among those of the CNA.
+        joined: BN and EW are one unit, numbers per channel are joined by eight.
+        pictures_in_line: a picture is read as one line.
         counts_spread: positions that are spread are told by the channels that are written, too.
         flow_by_rdma: DPU_RDMA has the size of what flows, and that of the DPU is the size of what is written.
         precisions: that flow and are right; ``numbers``.
@@ -93,6 +104,9 @@ class Design:
     offset_first: bool = False
     bn_adds_first: bool = False
     pair_run: int = 0
+    core: bool = True
+    joined: bool = False
+    pictures_in_line: bool = False
     counts_spread: bool = True
     flow_by_rdma: bool = False
     precisions: tuple[int, ...] = tuple(n.SIZES)
@@ -134,7 +148,7 @@ class UnitRegisters:
         register = place.register
         self._seen[register] = self._seen.get(register, 0) | place.mask
         bits = (self._values.get(register, 0) & place.mask) >> place.low ^ place.inverted
-        return bits - (place.sign << 1) if bits & place.sign else bits
+        return (bits - (place.sign << 1) if bits & place.sign else bits) + place.plus
 
     def look(self, field: Field) -> None:
         """Take note of a field that is understood, whatever it holds."""
