@@ -12,7 +12,7 @@ from typing import Union
 from rknnlite_graph.reading.npu_families import family_of
 
 from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA
-from . import cna, core, dpu, elementwise, ppu, rdma, scaling, writer
+from . import cna, core, dpu, elementwise, lut, ppu, rdma, scaling, writer
 from . import numbers as n
 from .registers import STARTED, Design, Field
 
@@ -362,7 +362,16 @@ _RV1106B = Design(
         scaling.BS.upper_again: scaling.BS.upper_again.at(0x4048),
         rdma.WIDTH: rdma.WIDTH.at(0x500C, 12, 0),
         rdma.HEIGHT: rdma.HEIGHT.at(0x500C, 28, 16),
+        lut.BYPASS: lut.BYPASS.at(0x404C, 11, 11),
+        lut.LE_END: 0,
+        lut.LO_START: 0,
+        lut.LO_END: lut.LO_END.at(0x4140, signed=True),
+        **dict.fromkeys(
+            (lut.LE_SLOPE, lut.LE_SLOPE_SHIFT, lut.LO_SLOPE, lut.LO_SLOPE_SHIFT, *lut.UNUSED, *lut.UNUSED_TOO), 0
+        ),
         rdma.EW_LINE_NOTCH: 0,
+        rdma.EW_SURFACE_MODE: 0,
+        rdma.EW_NONALIGN: 0,
         rdma.BS_USE: rdma.BS_USE.at(0x501C, 3, 0),
         rdma.BN_USE: 0,
         rdma.EW_SURFACE_STRIDE: rdma.EW_SURFACE_STRIDE.at(0x5040),

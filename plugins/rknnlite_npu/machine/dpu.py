@@ -94,6 +94,8 @@ def put_out(
     values = operands.source if form.flying else _accumulators(r, form, sums)
     assert values is not None
     channels = form.channels * operands.repeated
+    if r.design.joined and form.flying:
+        values = values[..., :channels]  # whole atoms are fetched
     if values.shape[2] != channels or values.shape[0] * values.shape[1] > form.height * form.width:
         r.refuse(CHANNEL, f"{values.shape} flow into a stage of {(form.height, form.width, channels)}")
     floats = n.is_float(form.precision)

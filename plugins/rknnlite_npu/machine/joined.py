@@ -10,7 +10,7 @@ from typing import Optional
 import numpy as np
 
 from . import numbers as n
-from .lut import Tables
+from .lut import Tables, look_at_tables
 from .registers import Field, UnitRegisters
 from .scaling import alu, bounded, limit_fields, scalar
 
@@ -46,6 +46,7 @@ def joined(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], tables: T
     """What becomes of integers (H, W, C); ``fetched`` is the second operand."""
     for field in _LOOKED_AT:
         r.look(field)
+    look_at_tables(r)
     if r[BYPASS]:
         return x
     if not r[TABLE_BYPASS]:
@@ -66,6 +67,8 @@ def _fetched(r: UnitRegisters, x: n.Values, operand: Optional[n.Values]) -> n.Va
     """The second operand, as wide as ``x``; converted where it is asked for."""
     if operand is None:
         r.refuse(ALU_FETCHED if r[ALU_FETCHED] else MUL_FETCHED, "no operand is fetched")
+    if r[CONVERTED] == _AS_IT_IS and not r[PER_CHANNEL]:
+        r.refuse(CONVERTED, "elements of eight bits that are not converted")
     if r.need(CONVERTED, _AS_IT_IS, _BY_SCALE) == _BY_SCALE:
         operand = n.shifted((operand + r[OFFSET]) * r[SCALE], r[SHIFT])
     else:

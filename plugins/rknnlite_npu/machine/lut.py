@@ -28,8 +28,12 @@ BYPASS = Field("EW_LUT_BYPASS", 0x4070, 7, 7)
 CONFIG = Field("LUT_CFG", 0x4108)
 UNUSED = Field("LUT_LE_SLOPE_OFLOW_SCALE", 0x4120, 31, 16), Field("LUT_LE_SLOPE_OFLOW_SHIFT", 0x4124, 9, 5)
 UNUSED_TOO = Field("LUT_LO_SLOPE_UFLOW_SCALE", 0x4128, 15, 0), Field("LUT_LO_SLOPE_UFLOW_SHIFT", 0x412C, 4, 0)
+PIECES = tuple(Field(f"LUT_PIECE_{place:x}", place) for place in (*range(0x4114, 0x4120, 4), *range(0x4144, 0x4198, 4)))
+"""Where RV1103B has lines beyond the tables; ``SLOPES`` among them are their slopes."""
+SLOPES = tuple(Field(f"LUT_SLOPE_{place:x}", place) for place in range(0x4150, 0x4180, 4))
 _LARGEST_STEP = 16
 _CONFIG = 0x68  # which table counts where both could, and beyond their ends; never seen otherwise
+_CONFIG_JOINED = 0x02000006  # the same of RV1103B
 _LOOKED_AT = (
     *(
         LE_STEP,
@@ -49,7 +53,7 @@ _LOOKED_AT = (
 
 def look_at_tables(r: UnitRegisters) -> None:
     """Take note of the fields, for tasks that use no tables as well."""
-    for field in _LOOKED_AT:
+    for field in (*_LOOKED_AT, *(PIECES if r.design.joined else ())):
         r.look(field)
 
 
@@ -79,7 +83,7 @@ class Tables:
         """
         if self._there != {0, 1}:
             r.refuse(BYPASS, "no table was uploaded; files of int16 and bf16 layers hold none")
-        r.need(CONFIG, _CONFIG)
+        r.need(CONFIG, _CONFIG_JOINED if r.design.joined else _CONFIG)
         for field in (*UNUSED, *UNUSED_TOO):
             r.need(field, 0)
         floats = values.dtype == np.float32
@@ -94,11 +98,21 @@ class Tables:
             _between(self._points[0], (x - start) / 2.0 ** steps[0]),
             _between(self._points[1], (x - middle) / 2.0 ** steps[1]),
         )
+        if r.design.joined:
+            _need_within(r, x)
         top = middle + (_POINTS - 1) * 2.0 ** steps[1]
         below, above = r[LE_SLOPE] * 2.0 ** -r[LE_SLOPE_SHIFT], r[LO_SLOPE] * 2.0 ** -r[LO_SLOPE_SHIFT]
         y = np.where(x < start, self._points[0][0] + (x - start) * below, y)
         y = np.where(x > top, self._points[1][-1] + (x - top) * above, y)
         return y.astype(np.float32) if floats else np.rint(y)
+
+
+def _need_within(r: UnitRegisters, x: n.Values) -> None:
+    """Refuse what lies beyond the tables where lines follow there, not a number: how those begin is not known."""
+    outside = x.size and (x.min() < r[LE_START] or x.max() > r[LO_END])
+    for field in SLOPES:
+        if outside and r[field]:
+            r.refuse(field, "numbers beyond the table are on lines whose beginnings are not known")
 
 
 def _between(points: n.Values, index: n.Values) -> n.Values:
