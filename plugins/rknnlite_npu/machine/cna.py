@@ -43,6 +43,7 @@ CONVERT_TYPE = Field("CVT_TYPE", 0x104C, 1, 1)
 CONVERT_BYPASS = Field("CVT_BYPASS", 0x104C, 0, 0)
 CONVERT_SCALE = tuple(Field(f"CVT_SCALE{k}", 0x1050 + 4 * k, 31, 16, signed=True) for k in range(4))
 CONVERT_OFFSET = tuple(Field(f"CVT_OFFSET{k}", 0x1050 + 4 * k, 15, 0, signed=True) for k in range(4))
+CONVERT_ODD = tuple(Field(f"CVT_ODD_{k}", 0x104C, 28 + k, 28 + k) for k in range(4))
 PAD = Field("PAD_TOP", 0x1068, 3, 0), Field("PAD_LEFT", 0x1068, 7, 4)
 FEATURES = Field("FEATURE_DATA_ADDR", 0x1070)
 LINE_STRIDE = Field("LINE_STRIDE", 0x107C, 27, 0)
@@ -239,8 +240,9 @@ def _strip(r: UnitRegisters, memory: Memory, channels: int) -> n.Values:
     r.need(READ_HEIGHT, 1, why="a picture in one line is expected")
     _ = r[READ_CHANNEL], r[SURFACE_STRIDE], r[CHANNEL]
     row = -(-width // _ROW) * _ROW * channels
+    unit = atom // 2 if channels == 1 else atom
     for field in (READ_WIDTH, LINE_STRIDE):
-        r.need(field, height * row // atom, why=f"{height} rows of {row} bytes are expected")
+        r.need(field, height * row // unit, why=f"{height} rows of {row} bytes are expected")
     check_size(r.unit, r.task, height, width, channels)
     view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=channels)
     signed = r[CONVERT_BYPASS] or r[DATA_SIGN]
@@ -260,6 +262,8 @@ def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
         CONVERT_ROUND,
     )
     settings = [r[field] for field in unused]
+    if r.design.offset_in_products and r.design.core:
+        _ = [r[field] for field in CONVERT_ODD]
     if r.need(CONVERT_BYPASS, 0, 1):
         return features
     if settings[-1]:
@@ -270,6 +274,8 @@ def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
     for channel in range(features.shape[-1]):
         lane = channel % 4
         scale, offset, shift = r[CONVERT_SCALE[lane]], r[CONVERT_OFFSET[lane]], r[CONVERT_SHIFT[lane]]
+        if r.design.offset_in_products:
+            offset = _whole_offset(r, lane)
         values = features[..., channel].astype(np.float64)
         if r[CONVERT_TYPE]:
             values = n.shifted((values + offset) * scale, shift)
@@ -277,6 +283,16 @@ def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
             values = n.shifted(values * scale, shift) + offset
         out[..., channel] = n.saturated(values, n.INT8)
     return out
+
+
+def _whole_offset(r: UnitRegisters, lane: int) -> int:
+    """The offset of a channel where registers hold it times 2^shift; with it comes whether it is odd."""
+    offset, rest = divmod(r[CONVERT_OFFSET[lane]], 1 << r[CONVERT_SHIFT[lane]])
+    if rest:
+        r.refuse(CONVERT_OFFSET[lane], "is no integer behind the shift")
+    if r.design.core:
+        r.need(CONVERT_ODD[lane], offset % 2, why="does not go with the offset")
+    return offset
 
 
 def _grown(r: UnitRegisters, features: n.Values, pad: float) -> n.Values:

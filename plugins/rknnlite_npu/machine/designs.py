@@ -130,6 +130,7 @@ _RV1106 = Design(
     limits=True,
     offset_first=True,
     bn_adds_first=True,
+    offset_in_products=True,
     pair_run=1,
     pictures_in_line=True,
     counts_spread=False,
@@ -141,8 +142,8 @@ _RV1106 = Design(
         cna.CONVERT_SCALE[2]: cna.CONVERT_SCALE[2].at(0x1054, 15, 0),
         cna.CONVERT_SCALE[3]: cna.CONVERT_SCALE[3].at(0x1054, 31, 16),
         **{
-            field: field.at(register, 31, 15, signed=True)
-            for field, register in zip(cna.CONVERT_OFFSET, (0x101C, 0x1058, 0x105C, 0x106C))
+            field: field.at(register, signed=True)
+            for field, register in zip(cna.CONVERT_OFFSET, (0x1058, 0x105C, 0x101C, 0x106C))
         },
         cna.CONVERTED: 0,
         cna.PAD[0]: cna.PAD[0].at(0x1068, 7, 0),
@@ -166,6 +167,8 @@ _RV1106 = Design(
         writer.WRITTEN_CHANNEL: writer.WRITTEN_CHANNEL.at(0x403C, 12, 0),
         writer.GROUPS: 0,
         writer.REGROUP_COUNT: 0,
+        writer.TRANSPOSED: writer.TRANSPOSED.at(0x4050, 27, 27),
+        writer.TRANSPOSED_ORIGIN: writer.TRANSPOSED_ORIGIN.at(0x4050, 21, 21),
         ppu.PAD_VALUE: ppu.PAD_VALUE.at(0x6044, 18, 0, signed=True),
         ppu.PAD_SIGN: 0,
         ppu.SOURCE_SIZE: ppu.SOURCE_SIZE.at(0x7030, 7, 6),
@@ -226,6 +229,7 @@ _RV1106B = Design(
     bits={CNA: 0x01, DPU: 0x08, DPU_RDMA: 0x10},
     surface_strides=True,
     limits=True,
+    offset_in_products=True,
     pair_run=8,
     core=False,
     joined=True,
@@ -262,7 +266,7 @@ _RV1106B = Design(
                 (cna.CONVERT_SHIFT[lane], cna.CONVERT_SHIFT[lane].at(0x1050 + 4 * lane, 31, 26)),
                 (
                     cna.CONVERT_OFFSET[lane],
-                    cna.CONVERT_OFFSET[lane].at(0x1050 + 4 * lane, 24, 15, signed=True),
+                    cna.CONVERT_OFFSET[lane].at(0x1050 + 4 * lane, 24, 0, signed=True),
                 ),
                 (
                     cna.CONVERT_SCALE[lane],

@@ -74,6 +74,7 @@ class Design:
         surface_strides: surfaces are counted from their beginning, in atoms.
         limits: BS, BN and EW end in a lower and an upper limit each, and EW has a switch for products and one for the rest.
         offset_first: the offset of the output is added before its shift.
+        offset_in_products: offsets of the conversion are stored times 2^shift.
         bn_adds_first: BN adds before its product.
         pair_run: weights of a depthwise convolution that come before their zero points.
         core: it has a unit CORE of its own; else its fields are among those of the CNA.
@@ -103,6 +104,7 @@ class Design:
     limits: bool = False
     offset_first: bool = False
     bn_adds_first: bool = False
+    offset_in_products: bool = False
     pair_run: int = 0
     core: bool = True
     joined: bool = False

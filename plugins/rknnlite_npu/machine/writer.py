@@ -38,6 +38,10 @@ OF_16_BITS = Field("TP_PRECISION", 0x4058, 27, 27)
 WRITTEN_HEIGHT = Field("HEIGHT_WDMA", 0x405C, 28, 16)
 WRITTEN_WIDTH = Field("WIDTH_WDMA", 0x405C, 12, 0)
 SURFACE_ADD = Field("SURF_ADD", 0x40C0, 31, 4)
+KEPT = Field("RGP_EN", 0x4050, 20, 20)
+TRANSPOSED_GROUPS = Field("SIZE_C_WDMA", 0x4058, 26, 16)
+ROWS = Field("RGP_ROWS", 0x40C4, 31, 16)
+ATOM_WIDTH = Field("ATOM_WDMA", 0x4030, 28, 16)
 _WORD = 2  # bytes of what is transposed
 _UNDERSTOOD = 16  # bytes of atoms whose order in transposed blocks is known
 _KEPT = {2: 1, 3: 2}  # RGP_TYPE -> bytes of an atom
@@ -62,6 +66,8 @@ def write(
         MachineRefused: a way that is not understood, or a place in no buffer.
     """
     _look(r)
+    if r.design.limits and r.design.core:
+        _look_at_more(r)
     stored = n.encoded(values, precision)
     if r[TRANSPOSED] and r[TRANSPOSED_ORIGIN]:
         r.refuse(TRANSPOSED, "together with TP_ORG_EN")
@@ -70,7 +76,8 @@ def write(
     if r[REGROUPED]:
         return _first_bytes(r, memory, stored)
     if packed:
-        return _packed(r, memory, stored)
+        regrouped = r.design.limits and r.design.core and r[KEPT]
+        return (_whole_rows if regrouped else _packed)(r, memory, stored)
     if r[TRANSPOSED]:
         return _exchanged(r, memory, stored)
     if r[TRANSPOSED_ORIGIN]:
@@ -78,6 +85,17 @@ def write(
     if _is_spread(r, stored):
         return _spread(r, memory, stored)
     return _surfaces(r, memory, stored, repeated)
+
+
+def _look_at_more(r: UnitRegisters) -> None:
+    """The same of fields that RK3588 has elsewhere or not at all."""
+    _ = r[TRANSPOSED_GROUPS], r[ATOM_WIDTH], r[ROWS]
+    if r[REGROUPED]:
+        r.need(KEPT, 1, why="does not go with RGP_TYPE")
+    if not r[KEPT]:
+        r.need(ROWS, 0)
+    if r[REGROUPED] or not r[KEPT]:
+        r.need(ATOM_WIDTH, 0, r.design.atom, why="atoms of another length")
 
 
 def _is_spread(r: UnitRegisters, stored: n.Values) -> bool:
@@ -99,6 +117,23 @@ def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
         r.refuse(SURFACE_LENGTH, f"{packed.size} bytes are to be written")
     memory.view(r[ADDRESS], packed.size)[...] = packed
     return packed.size
+
+
+def _whole_rows(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Bytes surface by surface are rows of a length of their own, and get as many atoms as each needs."""
+    height, width, channels = stored.shape
+    atom, rows, length = r.design.atom, r[ROWS], r[ATOM_WIDTH]
+    size = channels * stored.itemsize
+    if size % atom or not 0 < rows * length <= height * width * size:
+        r.refuse(ROWS, f"{height} x {width} positions of {size} bytes have no {rows} rows of {length}")
+    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height * width, -1, atom)
+    stream = np.ascontiguousarray(cells.transpose(1, 0, 2)).reshape(-1)[: rows * length]
+    atoms_of_row = -(-length // atom)
+    r.need(SURFACE_LENGTH, rows * atoms_of_row, why=f"{rows} rows of {length} bytes are to be written")
+    view = memory.view(r[ADDRESS], rows * atoms_of_row * atom).reshape(rows, -1)
+    view[...] = 0
+    view[:, :length] = stream.reshape(rows, length)
+    return view.size
 
 
 def _look(r: UnitRegisters) -> None:
@@ -172,13 +207,15 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
 
 
 def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
-    """The first byte, or the first two, of every atom without gaps between: a cube of one channel as plain rows."""
-    kept = r.need(REGROUPED, *_KEPT)
+    """The first bytes of every atom without gaps between, surface by surface: a cube of few channels as plain rows."""
+    kept = r[REGROUPED] if r.design.limits else _KEPT[r.need(REGROUPED, *_KEPT)]
     height, width, channels = stored.shape
-    one = channels * stored.itemsize == r.design.atom
+    size = channels * stored.itemsize
+    one = size == r.design.atom or (r.design.limits and not size % r.design.atom)
     if not one or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
         r.refuse(REGROUPED, "positions of one atom are expected")
-    first = np.ascontiguousarray(stored).view(np.uint8)[..., : _KEPT[kept]]
+    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height * width, -1, r.design.atom)
+    first = np.ascontiguousarray(cells.transpose(1, 0, 2)[..., :kept])
     view = memory.view(r[ADDRESS], first.size)
     view[...] = first.reshape(-1)
     return view.size
@@ -210,15 +247,19 @@ def _transposed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """
     height, width, channels = stored.shape
     atom, lanes = r.design.atom, r.design.atom // _WORD
-    if stored.itemsize != _WORD or channels % lanes or atom != _UNDERSTOOD:
+    of_words = stored.itemsize == _WORD or (r.design.limits and stored.itemsize == 2 * _WORD)
+    if not of_words or channels * stored.itemsize % atom or atom != _UNDERSTOOD:
         r.refuse(OUT_PRECISION, "whole atoms of eight 16-bit numbers are transposed")
+    stored = np.ascontiguousarray(stored).view("<i2")
+    channels = stored.shape[2]
     words = r[OF_16_BITS]
-    rows, columns, count = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1, r[GROUPS] + 1
+    groups = TRANSPOSED_GROUPS if r.design.limits else GROUPS
+    rows, columns, count = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1, r[groups] + 1
     run = lanes * rows * columns if words else atom
     surfaces = stored.reshape(height * width, channels // lanes, lanes).transpose(1, 0, 2)
     stream = np.ascontiguousarray(surfaces).reshape(-1, lanes)
     if len(stream) != count * run or not (words or (rows, columns) == (2, 1)):
-        r.refuse(GROUPS, f"{height} x {width} positions of {channels} channels do not make such blocks")
+        r.refuse(groups, f"{height} x {width} positions of {channels} channels do not make such blocks")
     if words:
         cells = stream.reshape(count, rows, columns, lanes, lanes).transpose(0, 4, 1, 2, 3)
     else:
@@ -230,6 +271,9 @@ def _transposed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
 def _exchanged(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """Atoms change places: surfaces become rows, rows columns, columns surfaces."""
     height, width, channels = stored.shape
+    if r.design.limits and stored.itemsize == 2 * _WORD:  # whole atoms are moved, whatever they hold
+        stored = np.ascontiguousarray(stored).view("<i2")
+        channels = stored.shape[2]
     atom, lanes = r.design.atom, r.design.atom // _WORD
     if stored.itemsize != _WORD or channels % lanes or not r[OF_16_BITS] or atom != _UNDERSTOOD:
         r.refuse(OUT_PRECISION, "whole atoms of eight 16-bit numbers change places")
