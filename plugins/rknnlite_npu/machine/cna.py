@@ -274,25 +274,17 @@ def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
     for channel in range(features.shape[-1]):
         lane = channel % 4
         scale, offset, shift = r[CONVERT_SCALE[lane]], r[CONVERT_OFFSET[lane]], r[CONVERT_SHIFT[lane]]
-        if r.design.offset_in_products:
-            offset = _whole_offset(r, lane)
+        if r.design.offset_in_products and r.design.core:
+            r.need(CONVERT_ODD[lane], offset >> shift & 1, why="does not go with the offset")
         values = features[..., channel].astype(np.float64)
-        if r[CONVERT_TYPE]:
+        if r.design.offset_in_products:
+            values = n.shifted(values * scale + offset, shift)
+        elif r[CONVERT_TYPE]:
             values = n.shifted((values + offset) * scale, shift)
         else:
             values = n.shifted(values * scale, shift) + offset
         out[..., channel] = n.saturated(values, n.INT8)
     return out
-
-
-def _whole_offset(r: UnitRegisters, lane: int) -> int:
-    """The offset of a channel where registers hold it times 2^shift; with it comes whether it is odd."""
-    offset, rest = divmod(r[CONVERT_OFFSET[lane]], 1 << r[CONVERT_SHIFT[lane]])
-    if rest:
-        r.refuse(CONVERT_OFFSET[lane], "is no integer behind the shift")
-    if r.design.core:
-        r.need(CONVERT_ODD[lane], offset % 2, why="does not go with the offset")
-    return offset
 
 
 def _grown(r: UnitRegisters, features: n.Values, pad: float) -> n.Values:

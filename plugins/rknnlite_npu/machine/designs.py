@@ -223,7 +223,7 @@ _RV1106B = Design(
     rows=8,
     lanes=16,
     depthwise=8,
-    precisions=(n.INT8,),
+    precisions=(n.INT8,),  # words of 16 bits are moved alone
     counts_last=0,
     operand_bytes={1: 1, 3: 4},
     bits={CNA: 0x01, DPU: 0x08, DPU_RDMA: 0x10},
@@ -379,7 +379,7 @@ _RV1106B = Design(
         rdma.BS_USE: rdma.BS_USE.at(0x501C, 3, 0),
         rdma.BN_USE: 0,
         rdma.EW_SURFACE_STRIDE: rdma.EW_SURFACE_STRIDE.at(0x5040),
-        rdma.IN_PRECISION: 0,
+        rdma.IN_PRECISION: rdma.IN_PRECISION.at(0x5044, 16, 16),
         rdma.COMBINED: 0,
         rdma.PROC_PRECISION: 0,
         rdma.WIDENED: 0,
@@ -405,14 +405,11 @@ _RV1106B = Design(
         CORE: dict.fromkeys(range(0x1000, 0x1200, 4), _ALL),  # the CNA's
         DPU: {
             0x4004: _ALL,  # S_POINTER
-            0x400C: 0x00003030,
-            0x4020: 0x37000000,  # bytes of an element
             0x4028: _ALL,  # what a surface has behind its rows
             0x4030: 0x40000000,
             0x404C: 0x00004008,
-            0x406C: 0x0000001C,
-            0x4070: 0x00000010,
             0x4074: 0x003000FF,
+            0x4078: 0xFFFF0000,  # OFFSET_PEND again
         },
         DPU_RDMA: {
             0x5004: _ALL,  # S_POINTER

@@ -14,6 +14,7 @@ from .elementwise import elementwise
 from .joined import joined
 from .lut import Tables
 from .memory import Memory
+from .moves import is_moved
 from .rdma import FLOW, UNPOOL, UNPOOL_KERNEL, Operands
 from .registers import Field, UnitRegisters
 from .scaling import BN, BS, scaled
@@ -75,6 +76,8 @@ class Form:
 def form_of(r: UnitRegisters, rdma: Optional[UnitRegisters] = None) -> Form:
     """Size and kind of what flows; ``rdma`` where that unit runs, too."""
     precision = r.need(PROC_PRECISION, *r.design.precisions)
+    if r.design.joined and is_moved(r):
+        precision = n.INT16
     if rdma is not None and r.design.flow_by_rdma:
         _ = r[HEIGHT], r[WIDTH], r[CHANNEL]
         height, width, channels = (rdma[field] + 1 for field in FLOW)
@@ -123,7 +126,7 @@ def put_out(
                     LARGEST, "a maximum of maxima (over 8192 channels) reads surfaces where they were packed"
                 )
             values = values.max(axis=-1, keepdims=True)
-    precision = r[OUT_PRECISION]
+    precision = form.precision if r.design.joined else r[OUT_PRECISION]
     if floats and precision == r[IN_PRECISION] == n.INT16:
         precision = n.FP16  # 16 bits in and out; a root is computed so, step by step
     return write(r, memory, values, precision, operands.repeated, WITHOUT_EFFECT)

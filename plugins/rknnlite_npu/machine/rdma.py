@@ -40,6 +40,7 @@ SOURCE_DISABLE = Field("MRDMA_DISABLE", 0x5044, 4, 4)
 WIDENED = Field("MRDMA_FP16TOFP32_EN", 0x5044, 3, 3)
 MODE = Field("CONV_MODE", 0x5044, 2, 1)
 FLYING = Field("FLYING_MODE", 0x5044, 0, 0)
+MOVED = Field("MOVED", 0x5044, 24, 23)
 LINE_NOTCH = Field("LINE_NOTCH_ADDR", 0x5048, 31, 19)
 UNPOOL = Field("UNPOOLING_EN", 0x5048, 12, 12)
 UNPOOL_METHOD = Field("POOLING_METHOD", 0x5048, 13, 13)
@@ -152,6 +153,10 @@ def _in_turn(even: n.Values, odd: n.Values, lanes: int, channels: int) -> n.Valu
 def _source(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Values:
     """(H, W, C): every surface, or every second one."""
     precision = r.need(IN_PRECISION, *n.SIZES)
+    if r.design.joined:
+        r.need(MOVED, 3 * (precision == n.INT16), why="words of 16 bits that are not moved")
+        if precision != flowing:
+            r.refuse(IN_PRECISION, "does not go with the DPU")
     if precision == n.INT16 and r[WIDENED] and n.is_float(flowing):
         precision = n.FP16  # 16 bits that become fp32
     shape = _shape(r, precision, parts)

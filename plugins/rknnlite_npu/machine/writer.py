@@ -9,6 +9,7 @@ import numpy as np
 
 from . import numbers as n
 from .memory import Memory
+from .moves import look_at_moves, write_moved
 from .registers import Field, UnitRegisters
 from .surfaces import atoms
 
@@ -72,7 +73,13 @@ def write(
     if r[TRANSPOSED] and r[TRANSPOSED_ORIGIN]:
         r.refuse(TRANSPOSED, "together with TP_ORG_EN")
     packed = r.need(NONALIGN, 1) if r[REGROUPED] else r[NONALIGN]
+    if r.design.joined:
+        look_at_moves(r)
     r.finish(without_effect)
+    if r.design.joined:
+        moved = write_moved(r, memory, stored)
+        if moved is not None:
+            return moved
     if r[REGROUPED]:
         return _first_bytes(r, memory, stored)
     if packed:
