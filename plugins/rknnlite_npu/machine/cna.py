@@ -14,7 +14,7 @@ from .prepared_weights import Depthwise, PreparedWeights, WeightStore
 from .registers import Field, UnitRegisters
 from .surfaces import atoms, check_size, numbers
 
-__all__ = ["Fetched", "fetch"]
+__all__ = ["Fetched", "converted", "fetch", "pad_value", "surfaces"]
 
 NONALIGN = Field("NONALIGN_DMA", 0x100C, 30, 30)
 GROUP_LINE_OFF = Field("GROUP_LINE_OFF", 0x100C, 29, 29)
@@ -51,6 +51,7 @@ SURFACE_STRIDE = Field("SURF_STRIDE", 0x1080, 27, 0, signed=True)
 READ_WIDTH = Field("DMA_WIDTH", 0x1084, 29, 16)
 READ_HEIGHT = Field("DMA_HEIGHT", 0x1084, 10, 0)
 READ_CHANNEL = Field("DMA_CHANNEL", 0x1088, 15, 0)
+KEPT = Field("DATA_REUSE", 0x102C, 15, 0)
 WEIGHTS = Field("DECOMP_ADDR0", 0x1110)
 CONVERTED = Field("PER_CHANNEL_CVT_EN", 0x1180)
 PAIRED = Field("WEIGHTS_AND_ZERO_POINTS", 0x100C, 2, 2)
@@ -107,13 +108,13 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     if precision not in r.design.precisions:
         r.refuse(IN_PRECISION)
     r.need(PROC_PRECISION, precision, why="differs from IN_PRECISION")
-    pad = _pad(r, precision)
+    pad = pad_value(r, precision)
     if r[PIXELS]:
         features = _pixels(r, memory, precision) if r.design.core else _rows(r, memory)
     else:
-        features = _surfaces(r, memory, precision)
+        features = surfaces(r, memory, precision)
     read = r[WEIGHT_BYTES] + features.size * n.SIZES[precision]
-    features = _converted(r, features)
+    features = converted(r, features)
     features = _grown(r, features, pad)
     if r[COMPRESSION]:
         plain = plain_bytes(r, memory, r[WEIGHTS], r[WEIGHT_BYTES])
@@ -148,7 +149,7 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     return fetched
 
 
-def _pad(r: UnitRegisters, precision: int) -> float:
+def pad_value(r: UnitRegisters, precision: int) -> float:
     """The value of positions outside, in the type of features."""
     value = r[PAD_VALUE]
     if precision == n.FP16:
@@ -165,29 +166,34 @@ def _kind(precision: int) -> type[np.floating]:
     return np.float64 if precision == n.INT16 else np.float32
 
 
-def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
-    """(H, W, C) of surfaces: C / C2 of them, in rows of W atoms."""
+def surfaces(r: UnitRegisters, memory: Memory, precision: int, row_unit: int = 0) -> n.Values:
+    """(H, W, C) of surfaces: C / C2 of them, in rows of W atoms. ``row_unit``: bytes that strides of rows are counted in, if other
+    than else.
+    """
     r.need(NONALIGN, 0)
     height, width = r[HEIGHT], r[WIDTH]
     for field, expected in ((READ_WIDTH, width), (READ_HEIGHT, height), (READ_CHANNEL, r[CHANNEL])):
+        if field is READ_HEIGHT and r.design.rows_stay and r[KEPT] and 0 < r[READ_HEIGHT] < height:
+            continue  # the first rows are there from the task before, and lie above
         r.need(field, expected, why="differs from the size of the features")
     channels = r[CHANNEL_REAL] + 1
     if r.design.counts_last:
         channels += max(0, r[CHANNEL] - 1) // r.design.counts_last * r.design.counts_last
     atom = r.design.atom
     lanes = atom // n.SIZES[precision]
-    surfaces = -(-channels // lanes)
-    check_size(r.unit, r.task, height, width, surfaces * lanes)
+    count = -(-channels // lanes)
+    check_size(r.unit, r.task, height, width, count * lanes)
     if r.design.line_strides:
         row, surface = r[LINE_STRIDE] * atom, r[SURFACE_STRIDE] * atom
     elif r.design.surface_strides:
-        row = r[LINE_STRIDE] * (atom if r[GROUP_LINE_OFF] else atom // _LINES)
+        row = r[LINE_STRIDE] * (row_unit or (atom if r[GROUP_LINE_OFF] else atom // _LINES))
         surface = r[SURFACE_STRIDE] * atom
     elif r[GROUP_LINE_OFF]:
         row, surface = r[LINE_STRIDE] * atom, (r[SURFACE_STRIDE] + width) * atom
     else:  # four rows are a group, of whose end the next surface is counted
         row, surface = r[LINE_STRIDE] * (atom // _LINES), (r[SURFACE_STRIDE] + r[LINE_STRIDE]) * atom
-    view = atoms(memory, r[FEATURES], (surfaces, height, width), surface, row, atom)
+    address = r[FEATURES] - (height - r[READ_HEIGHT]) * row
+    view = atoms(memory, address, (count, height, width), surface, row, atom)
     return numbers(view, precision, _kind(precision))[..., :channels]
 
 
@@ -250,7 +256,7 @@ def _strip(r: UnitRegisters, memory: Memory, channels: int) -> n.Values:
     return found
 
 
-def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
+def converted(r: UnitRegisters, features: n.Values) -> n.Values:
     """Bytes as a caller gave them become what the convolution takes, by channel modulo 4."""
     unused = (
         *CONVERT_SCALE,

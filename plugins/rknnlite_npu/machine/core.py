@@ -41,12 +41,14 @@ class Sums:
         values: (H, W, OC); float64 that hold integers, or float32.
         windows: (H, W, 1), of a depthwise convolution (H, W, OC): sums of the features alone, of integers.
         zero: what is added to every weight, where not each has a number of its own.
+        pooled: they are the largest numbers of windows.
     """
 
     values: n.Values
     windows: Optional[n.Values]
     macs: int
     zero: int = 0
+    pooled: bool = False
 
 
 def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:

@@ -225,7 +225,7 @@ _RV1106B = Design(
     depthwise=8,
     precisions=(n.INT8,),  # words of 16 bits are moved alone
     counts_last=0,
-    operand_bytes={1: 1, 3: 4},
+    operand_bytes={1: 1, 2: 2, 3: 4},
     bits={CNA: 0x01, DPU: 0x08, DPU_RDMA: 0x10},
     surface_strides=True,
     limits=True,
@@ -233,6 +233,7 @@ _RV1106B = Design(
     pair_run=8,
     core=False,
     joined=True,
+    rows_stay=True,
     counts_spread=False,
     places={
         cna.NONALIGN: 0,
@@ -370,9 +371,11 @@ _RV1106B = Design(
         lut.LE_END: 0,
         lut.LO_START: 0,
         lut.LO_END: lut.LO_END.at(0x4140, signed=True),
-        **dict.fromkeys(
-            (lut.LE_SLOPE, lut.LE_SLOPE_SHIFT, lut.LO_SLOPE, lut.LO_SLOPE_SHIFT, *lut.UNUSED, *lut.UNUSED_TOO), 0
-        ),
+        lut.LE_SLOPE: lut.LE_SLOPE.at(0x4154, 31, 16, signed=True),
+        lut.LE_SLOPE_SHIFT: lut.LE_SLOPE_SHIFT.at(0x4160, 31, 24),
+        lut.LO_SLOPE: lut.LO_SLOPE.at(0x4174, 31, 16, signed=True),
+        lut.LO_SLOPE_SHIFT: lut.LO_SLOPE_SHIFT.at(0x4184, 31, 24),
+        **dict.fromkeys((*lut.UNUSED, *lut.UNUSED_TOO), 0),
         rdma.EW_LINE_NOTCH: 0,
         rdma.EW_SURFACE_MODE: 0,
         rdma.EW_NONALIGN: 0,

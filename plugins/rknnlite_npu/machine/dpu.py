@@ -14,7 +14,7 @@ from .elementwise import elementwise
 from .joined import joined
 from .lut import Tables
 from .memory import Memory
-from .moves import is_moved
+from .moves import check_pools, is_moved
 from .rdma import FLOW, UNPOOL, UNPOOL_KERNEL, Operands
 from .registers import Field, UnitRegisters
 from .scaling import BN, BS, scaled
@@ -94,6 +94,8 @@ def put_out(
     r.need(OUTPUT_MODE, _MEMORY, why="goes on to another unit")
     r.need(MODE, 0, _DEPTHWISE)
     r.need(IN_PRECISION, *n.SIZES)
+    if r.design.joined:
+        check_pools(r, sums is not None and sums.pooled)
     values = operands.source if form.flying else _accumulators(r, form, sums)
     assert values is not None
     channels = form.channels * operands.repeated

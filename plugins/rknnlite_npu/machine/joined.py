@@ -32,11 +32,12 @@ OPERAND = Field("EW_ALU_OPERAND", 0x4050)
 FACTOR = Field("EW_MUL_OPERAND", 0x4050, 15, 0, signed=True)
 SCALE = Field("EW_CVT_SCALE", 0x4088, 15, 0, signed=True)
 OFFSET = Field("EW_CVT_OFFSET", 0x4088, 31, 16, signed=True)
+FACTOR_SHIFT = Field("EW_MUL_SHIFT", 0x4080, 21, 16), Field("EW_MUL_SHIFT_NEG", 0x4080, 29, 24)
 LIMITS = limit_fields("EW", 0x405C, 0x4060, 0x4064)
 
 _LOOKED_AT = (
     *(BYPASS, ALU_BYPASS, MUL_BYPASS, ALU_FETCHED, MUL_FETCHED, PER_CHANNEL, PRODUCT, PRELU, TABLE_BYPASS),
-    *(ALGORITHM, SHIFT, CONVERTED, OPERAND, SCALE, OFFSET, *LIMITS),
+    *(ALGORITHM, SHIFT, CONVERTED, OPERAND, SCALE, OFFSET, *FACTOR_SHIFT, *LIMITS),
 )
 _AS_IT_IS, _BY_SCALE = 1, 2  # EW_CVT
 _UNIT_SCALE = 1
@@ -54,12 +55,16 @@ def joined(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], tables: T
     adds, multiplies = not r[ALU_BYPASS], not r[MUL_BYPASS]
     if adds and multiplies:
         r.refuse(MUL_BYPASS, "products and sums together")
+    if not multiplies:
+        r.need(FACTOR_SHIFT[0], 0)
     if adds:
         operand = _fetched(r, x, fetched) if r[ALU_FETCHED] else scalar(r, OPERAND, x)
         x = alu(r, ALGORITHM, x, operand)
     elif multiplies:
         operand = _fetched(r, x, fetched) if r[MUL_FETCHED] else np.array([float(r[FACTOR])])
         x = np.where(x < 0, x * operand, x) if r[PRELU] else x * operand
+        up, down = (r[field] for field in FACTOR_SHIFT)
+        x = n.shifted(x, up) if up == down else np.where(x < 0, n.shifted(x.copy(), down), n.shifted(x, up))
     return bounded(r, LIMITS, n.saturated(x, n.INT32))
 
 
@@ -67,7 +72,7 @@ def _fetched(r: UnitRegisters, x: n.Values, operand: Optional[n.Values]) -> n.Va
     """The second operand, as wide as ``x``; converted where it is asked for."""
     if operand is None:
         r.refuse(ALU_FETCHED if r[ALU_FETCHED] else MUL_FETCHED, "no operand is fetched")
-    if r[CONVERTED] == _AS_IT_IS and not r[PER_CHANNEL]:
+    if r[CONVERTED] == _AS_IT_IS and not (r[PER_CHANNEL] or (r[PRELU] and r[MUL_FETCHED])):
         r.refuse(CONVERTED, "elements of eight bits that are not converted")
     if r.need(CONVERTED, _AS_IT_IS, _BY_SCALE) == _BY_SCALE:
         operand = n.shifted((operand + r[OFFSET]) * r[SCALE], r[SHIFT])

@@ -29,8 +29,9 @@ CONFIG = Field("LUT_CFG", 0x4108)
 UNUSED = Field("LUT_LE_SLOPE_OFLOW_SCALE", 0x4120, 31, 16), Field("LUT_LE_SLOPE_OFLOW_SHIFT", 0x4124, 9, 5)
 UNUSED_TOO = Field("LUT_LO_SLOPE_UFLOW_SCALE", 0x4128, 15, 0), Field("LUT_LO_SLOPE_UFLOW_SHIFT", 0x412C, 4, 0)
 PIECES = tuple(Field(f"LUT_PIECE_{place:x}", place) for place in (*range(0x4114, 0x4120, 4), *range(0x4144, 0x4198, 4)))
-"""Where RV1103B has lines beyond the tables; ``SLOPES`` among them are their slopes."""
-SLOPES = tuple(Field(f"LUT_SLOPE_{place:x}", place) for place in range(0x4150, 0x4180, 4))
+"""Where RV1103B has four lines beyond each table."""
+_STARTS = (0x4110, 0x4114, 0x4118, 0x411C), (0x4140, 0x4144, 0x4148, 0x414C)
+BEGINNINGS = tuple(tuple(Field(f"LUT_LINE_{place:x}", place, signed=True) for place in part) for part in _STARTS)
 _LARGEST_STEP = 16
 _CONFIG = 0x68  # which table counts where both could, and beyond their ends; never seen otherwise
 _CONFIG_JOINED = 0x02000006  # the same of RV1103B
@@ -108,11 +109,12 @@ class Tables:
 
 
 def _need_within(r: UnitRegisters, x: n.Values) -> None:
-    """Refuse what lies beyond the tables where lines follow there, not a number: how those begin is not known."""
-    outside = x.size and (x.min() < r[LE_START] or x.max() > r[LO_END])
-    for field in SLOPES:
-        if outside and r[field]:
-            r.refuse(field, "numbers beyond the table are on lines whose beginnings are not known")
+    """Refuse what lies beyond a table where several lines follow: how each begins is not known."""
+    below, above = BEGINNINGS
+    for (first, *others), outside in ((below, x.min() < r[LE_START]), (above, x.max() > r[LO_END])):
+        for field in others:
+            if outside and r[field] != r[first]:
+                r.refuse(field, "numbers beyond the table are on lines whose beginnings are not known")
 
 
 def _between(points: n.Values, index: n.Values) -> n.Values:

@@ -33,6 +33,7 @@ from .prepared_weights import WeightStore
 from .rdma import Operands, PerChannel, fetch_operands
 from .refused import MachineRefused
 from .registers import STARTED, UnitRegisters
+from .window_maxima import POOLS, maxima
 
 __all__ = ["Counts", "Machine"]
 
@@ -150,9 +151,13 @@ class Machine:
             )
         sums, macs, read = None, 0, 0
         if computing:
-            fetched = fetch(units[CNA], memory, self._weights)
-            sums = accumulate(units[CORE], fetched)
-            macs, read = sums.macs, fetched.read
+            if not self._design.core and units[CNA][POOLS]:
+                sums = maxima(units[CNA], memory)
+            else:
+                fetched = fetch(units[CNA], memory, self._weights)
+                sums = accumulate(units[CORE], fetched)
+                read = fetched.read
+            macs = sums.macs
         form = form_of(units[DPU], units.get(DPU_RDMA))
         operands = _NO_OPERANDS
         if DPU_RDMA in units:

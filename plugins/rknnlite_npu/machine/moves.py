@@ -14,7 +14,7 @@ from .memory import Memory
 from .registers import Field, UnitRegisters
 from .surfaces import atoms
 
-__all__ = ["is_moved", "is_regrouped", "look_at_moves", "write_moved"]
+__all__ = ["check_pools", "is_moved", "is_regrouped", "look_at_moves", "write_moved"]
 
 MODE = Field("MODE", 0x400C)
 FORM = Field("FORM", 0x4020)
@@ -31,7 +31,8 @@ ADDRESS = Field("DST_BASE_ADDR", 0x4010)
 HEIGHT, WIDTH = Field("HEIGHT_WDMA", 0x407C, 28, 16), Field("WIDTH_WDMA", 0x407C, 12, 0)
 
 _MOVES, _REGROUPS = 0x82000215, 0x3051
-_AS_SURFACES = 0x3010, 0x3011, 0x3031
+_POOLS = 0x802530B0
+_AS_SURFACES = 0x3010, 0x3011, 0x3031, _POOLS
 _PLAIN = 0x37000000
 _LENGTHS = 0, 8, 16
 _TRANSPOSED, _REGROUPED = 0x30027777, 0x3F000000
@@ -43,6 +44,12 @@ _WORD = 2
 def is_moved(r: UnitRegisters) -> bool:
     """Whether words of 16 bits go through, whatever they hold."""
     return r[MODE] == _MOVES
+
+
+def check_pools(r: UnitRegisters, pooled: bool) -> None:
+    """Refuse another mode than that of pooled numbers for them, and theirs for others."""
+    if pooled != (r[MODE] == _POOLS):
+        r.refuse(MODE, "does not go with whether windows are pooled")
 
 
 def is_regrouped(r: UnitRegisters) -> bool:

@@ -79,6 +79,7 @@ class Design:
         pair_run: weights of a depthwise convolution that come before their zero points.
         core: it has a unit CORE of its own; else its fields are among those of the CNA.
         joined: BN and EW are one unit, numbers per channel are joined by eight.
+        rows_stay: a task may read fewer rows than it has: the first ones are those of the task before.
         pictures_in_line: a picture is read as one line.
         counts_spread: positions that are spread are told by the channels that are written, too.
         flow_by_rdma: DPU_RDMA has the size of what flows, and that of the DPU is the size of what is written.
@@ -108,6 +109,7 @@ class Design:
     pair_run: int = 0
     core: bool = True
     joined: bool = False
+    rows_stay: bool = False
     pictures_in_line: bool = False
     counts_spread: bool = True
     flow_by_rdma: bool = False
