@@ -342,11 +342,11 @@ _RV1106B = Design(
         writer.WIDTH: writer.WIDTH.at(0x4018, 12, 0),
         writer.HEIGHT: writer.HEIGHT.at(0x4018, 28, 16),
         writer.NOTCH: writer.NOTCH.at(0x4024, 12, 0),
-        writer.ORIGINAL_CHANNEL: writer.ORIGINAL_CHANNEL.at(0x401C, 28, 16),
-        writer.WRITTEN_CHANNEL: writer.WRITTEN_CHANNEL.at(0x401C, 12, 0),
+        writer.ORIGINAL_CHANNEL: writer.ORIGINAL_CHANNEL.at(0x401C, 12, 0),
+        writer.WRITTEN_CHANNEL: writer.WRITTEN_CHANNEL.at(0x401C, 28, 16),
         writer.WRITTEN_HEIGHT: writer.WRITTEN_HEIGHT.at(0x407C, 28, 16),
         writer.WRITTEN_WIDTH: writer.WRITTEN_WIDTH.at(0x407C, 12, 0),
-        writer.SURFACE_ADD: writer.SURFACE_ADD.at(0x402C),
+        writer.SURFACE_ADD: 0,
         scaling.BS.algorithm: scaling.BS.algorithm.at(0x4030, 19, 16),
         scaling.BS.alu_fetched: scaling.BS.alu_fetched.at(0x4030, 6, 6),
         scaling.BS.limited: 0,
@@ -408,7 +408,7 @@ _RV1106B = Design(
         CORE: dict.fromkeys(range(0x1000, 0x1200, 4), _ALL),  # the CNA's
         DPU: {
             0x4004: _ALL,  # S_POINTER
-            0x4028: _ALL,  # what a surface has behind its rows
+            0x402C: _ALL,  # bytes or atoms that are written, where they are moved
             0x4030: 0x40000000,
             0x404C: 0x00004008,
             0x4074: 0x003000FF,

@@ -14,7 +14,7 @@ from .memory import Memory
 from .registers import Field, UnitRegisters
 from .surfaces import atoms
 
-__all__ = ["check_pools", "is_moved", "is_regrouped", "look_at_moves", "write_moved"]
+__all__ = ["check_pools", "group_stride", "is_moved", "is_regrouped", "look_at_moves", "write_moved"]
 
 MODE = Field("MODE", 0x400C)
 FORM = Field("FORM", 0x4020)
@@ -26,7 +26,7 @@ WAY = Field("RGP_TYPE", 0x4070, 15, 8)
 KEPT = Field("RGP_BYTES", 0x4070, 7, 0)
 LENGTH = Field("RGP_LENGTH", 0x406C)
 SOURCE_COLUMNS = Field("WIDTH", 0x4018, 12, 0)
-ORIGINAL_CHANNEL = Field("ORIG_CHANNEL", 0x401C, 28, 16)
+WRITTEN_CHANNEL = Field("CHANNEL_WDMA", 0x401C, 28, 16)
 ADDRESS = Field("DST_BASE_ADDR", 0x4010)
 HEIGHT, WIDTH = Field("HEIGHT_WDMA", 0x407C, 28, 16), Field("WIDTH_WDMA", 0x407C, 12, 0)
 
@@ -95,8 +95,7 @@ def write_moved(r: UnitRegisters, memory: Memory, stored: n.Values) -> Optional[
         cells = stream.reshape(1, groups, height, width, atom).transpose(0, 3, 1, 2, 4)
     else:
         r.refuse(FORM)
-    row = (columns + r[NOTCH]) * atom
-    group = (rows - 1) * row + (columns + r[GROUP_NOTCH]) * atom
+    row, group = (columns + r[NOTCH]) * atom, group_stride(r)
     surface = r[SURFACE_STRIDE] * atom
     for number, part in enumerate(cells):
         view = atoms(memory, r[ADDRESS] + number * group, part.shape[:3], surface, row, atom)
@@ -104,10 +103,16 @@ def write_moved(r: UnitRegisters, memory: Memory, stored: n.Values) -> Optional[
     return int(cells.size)
 
 
+def group_stride(r: UnitRegisters) -> int:
+    """Bytes from one group of rows to the next."""
+    row = r[WIDTH] + 1 + r[NOTCH]
+    return (r[HEIGHT] * row + r[WIDTH] + 1 + r[GROUP_NOTCH]) * r.design.atom
+
+
 def _short_blocks(r: UnitRegisters, memory: Memory, stream: n.Values) -> int:
     """Blocks of fewer than eight atoms: lane by lane, their bytes without gaps."""
-    if (r[ORIGINAL_CHANNEL] + 1) * _WORD != len(stream) or r[NOTCH] or r[GROUP_NOTCH]:
-        r.refuse(FORM, f"{len(stream)} atoms do not become rows of {(r[ORIGINAL_CHANNEL] + 1) * _WORD} bytes")
+    if (r[WRITTEN_CHANNEL] + 1) * _WORD != len(stream) or r[NOTCH] or r[GROUP_NOTCH]:
+        r.refuse(FORM, f"{len(stream)} atoms do not become rows of {(r[WRITTEN_CHANNEL] + 1) * _WORD} bytes")
     stride = r[SURFACE_STRIDE] * r.design.atom
     for lane, row in enumerate(np.ascontiguousarray(stream.T)):
         memory.view(r[ADDRESS] + lane * stride, len(row))[...] = row

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import numbers as n
 from .memory import Memory
-from .moves import look_at_moves, write_moved
+from .moves import group_stride, look_at_moves, write_moved
 from .registers import Field, UnitRegisters
 from .surfaces import atoms
 
@@ -204,6 +204,8 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
     atom, unit = cells.shape[3], r.design.atom
     row = columns * atom + r[NOTCH] * unit
     stride = r[SURFACE_STRIDE]
+    if r.design.joined and surfaces > 1 and group_stride(r) != stride * unit:
+        r.refuse(SURFACE_STRIDE, f"differs from the {group_stride(r)} bytes that rows take")
     if surfaces > 1 and r[GROUPS]:
         # every surface is a group: weights that are computed, of more than one block of inputs
         r.need(GROUPS, surfaces - 1, why=f"{surfaces} surfaces do not make such groups")
@@ -231,15 +233,16 @@ def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
 def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """Positions with gaps between: columns are written as rows of one atom, rows as channels."""
     height, width, channels = stored.shape
-    counted = r[WRITTEN_CHANNEL] + 1 if r.design.counts_spread else channels * height
+    counted = r[WRITTEN_CHANNEL] + 1 if r.design.counts_spread or r.design.joined else channels * height
     if (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH], counted) != (width, 0, channels * height):
         r.refuse(WRITTEN_CHANNEL, f"{height} x {width} positions of {channels} channels are not spread so")
     cells = _atoms_of(r, stored, r[ORIGINAL_CHANNEL] + 1)
     surfaces, atom = cells.shape[2], r.design.atom
     if atom != cells.shape[3]:
         r.refuse(WRITTEN_CHANNEL, "positions are spread whose atoms are longer")
+    step = group_stride(r) if r.design.joined else r[SURFACE_ADD] * atom
     for y in range(height):
-        at = r[ADDRESS] + y * r[SURFACE_ADD] * atom
+        at = r[ADDRESS] + y * step
         row = (1 + r[NOTCH]) * atom
         view = atoms(memory, at, (surfaces, width, 1), r[SURFACE_STRIDE] * atom, row, atom)
         view[...] = cells[y].transpose(1, 0, 2)[:, :, None]
