@@ -34,7 +34,12 @@ _RECORDED = "RKNPU v2"
 _IN_FILES = "RKNPU lite"
 _ELEMENTS = {
     "RKNPU lite": {0x104C: 0xA, **dict.fromkeys(range(0x1050, 0x1060, 4), 0x10000)},
-    "RKNPU t3": {0x104C: 0x9, 0x1050: 0x10001, 0x1054: 0x10001, **dict.fromkeys((0x101C, 0x1058, 0x105C, 0x106C), 0)},
+    "RKNPU t3": {
+        0x104C: 0x9,
+        0x1050: 0x10001,
+        0x1054: 0x10001,
+        **dict.fromkeys((0x101C, 0x1058, 0x105C, 0x106C), 0),
+    },
     "RKNPU w1": {0x1060: 0x10001, 0x1064: 0x10001, **dict.fromkeys((*range(0x1050, 0x1060, 4), 0x1100), 0)},
 }
 """Registers of layers that convert nothing, of the families whose files hold conversions."""

@@ -158,9 +158,7 @@ def _check_switches(r: UnitRegisters, floats: bool) -> None:
         r.need(LIMITED, 1)
 
 
-def _less_zero_points(
-    r: UnitRegisters, values: n.Values, sums: Sums, zeros: Optional[n.Values]
-) -> n.Values:
+def _less_zero_points(r: UnitRegisters, values: n.Values, sums: Sums, zeros: Optional[n.Values]) -> n.Values:
     """Zero points of weights: the sum of the features, times what is added to each weight."""
     windows = sums.windows
     assert windows is not None

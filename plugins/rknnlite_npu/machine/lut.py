@@ -28,10 +28,14 @@ BYPASS = Field("EW_LUT_BYPASS", 0x4070, 7, 7)
 CONFIG = Field("LUT_CFG", 0x4108)
 UNUSED = Field("LUT_LE_SLOPE_OFLOW_SCALE", 0x4120, 31, 16), Field("LUT_LE_SLOPE_OFLOW_SHIFT", 0x4124, 9, 5)
 UNUSED_TOO = Field("LUT_LO_SLOPE_UFLOW_SCALE", 0x4128, 15, 0), Field("LUT_LO_SLOPE_UFLOW_SHIFT", 0x412C, 4, 0)
-PIECES = tuple(Field(f"LUT_PIECE_{place:x}", place) for place in (*range(0x4114, 0x4120, 4), *range(0x4144, 0x4198, 4)))
+PIECES = tuple(
+    Field(f"LUT_PIECE_{place:x}", place) for place in (*range(0x4114, 0x4120, 4), *range(0x4144, 0x4198, 4))
+)
 """Where RV1103B has four lines beyond each table."""
 _STARTS = (0x4110, 0x4114, 0x4118, 0x411C), (0x4140, 0x4144, 0x4148, 0x414C)
-BEGINNINGS = tuple(tuple(Field(f"LUT_LINE_{place:x}", place, signed=True) for place in part) for part in _STARTS)
+BEGINNINGS = tuple(
+    tuple(Field(f"LUT_LINE_{place:x}", place, signed=True) for place in part) for part in _STARTS
+)
 _LARGEST_STEP = 16
 _CONFIG = 0x68  # which table counts where both could, and beyond their ends; never seen otherwise
 _CONFIG_JOINED = 0x02000006  # the same of RV1103B

@@ -74,11 +74,15 @@ def paired_weights(
 ) -> n.Values:
     """(kh, kw, C) of blocks of ``block`` bytes of channels: ``run`` int8 weights, then what is added to each of them."""
     if precision != n.INT8:
-        raise MachineRefused("CNA", 0x100C, "WEIGHTS_AND_ZERO_POINTS", precision, why="weights of int8 are expected")
+        raise MachineRefused(
+            "CNA", 0x100C, "WEIGHTS_AND_ZERO_POINTS", precision, why="weights of int8 are expected"
+        )
     both = depthwise_weights(plain, shape, precision, kind, 2 * block)
     height, width, lanes = both.shape
     if lanes % (2 * run):
-        raise MachineRefused("CNA", 0x1030, "WEIGHT_BYTES", len(plain), why=f"weights of {lanes} lanes make no pairs")
+        raise MachineRefused(
+            "CNA", 0x1030, "WEIGHT_BYTES", len(plain), why=f"weights of {lanes} lanes make no pairs"
+        )
     parts = both.reshape(height, width, -1, 2, run)
     return (parts[..., 0, :] + with_128(parts[..., 1, :])).reshape(height, width, -1)
 

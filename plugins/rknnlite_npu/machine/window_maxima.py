@@ -40,7 +40,9 @@ def maxima(r: UnitRegisters, memory: Memory) -> Sums:
     padded = np.full(shape, pad, np.float64)
     padded[top : top + features.shape[0], left : left + features.shape[1]] = features
     windows = [
-        padded[y : y + (height - 1) * down + 1 : max(1, down), x : x + (width - 1) * across + 1 : max(1, across)]
+        padded[
+            y : y + (height - 1) * down + 1 : max(1, down), x : x + (width - 1) * across + 1 : max(1, across)
+        ]
         for y in range(rows)
         for x in range(columns)
     ]
