@@ -19,7 +19,7 @@ __all__ = ["check_pools", "group_stride", "is_moved", "is_regrouped", "look_at_m
 MODE = Field("MODE", 0x400C)
 FORM = Field("FORM", 0x4020)
 SURFACE_STRIDE = Field("DST_SURF_STRIDE", 0x4014)
-NOTCH = Field("NOTCH_ADDR", 0x4024, 12, 0)
+NOTCH = Field("NOTCH_ADDR", 0x4024)
 GROUP_NOTCH = Field("GROUP_NOTCH", 0x4028, signed=True)
 ROWS = Field("RGP_ROWS", 0x4070, 31, 16)
 WAY = Field("RGP_TYPE", 0x4070, 15, 8)
