@@ -11,7 +11,7 @@ from . import numbers as n
 from .compressed import COMPRESSION, plain_bytes
 from .memory import Memory
 from .prepared_weights import PreparedWeights, WeightStore
-from .registers import Field, UnitRegisters
+from .registers import Field, Mode, UnitRegisters
 from .surfaces import atoms, check_size, numbers
 
 __all__ = ["Fetched", "fetch"]
@@ -62,7 +62,6 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x1078: 0x800F000F,  # lengths of bursts
     0x1100: 0x00000008,  # compression is bypassed
 }
-_DIRECT, _DEPTHWISE = 0, 3
 _FIRST_PIXELS, _MOST_PIXELS = 8, 11  # ARGB_IN of one channel, of four
 _ROW = 16  # bytes of every channel that a row of a picture is rounded up to
 _LINES = 4  # rows whose strides are counted at once
@@ -95,7 +94,7 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     Raises:
         MachineRefused: a mode that is not understood, or bytes that lie in no buffer.
     """
-    mode = r.need(MODE, _DIRECT, _DEPTHWISE)
+    mode = r.design.modes[r.need(MODE, *r.design.modes)]
     precision = r.need(IN_PRECISION, n.INT8, n.INT16, n.FP16, n.BF16)
     if precision not in r.design.precisions:
         r.refuse(IN_PRECISION)
@@ -116,7 +115,7 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         taps * n.SIZES[precision]
     )  # three quarters of a block are stored as a whole one
     shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
-    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode == _DEPTHWISE, r.design)
+    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode, r.design)
     _ = r[OUT_WIDTH], r[OUT_ATOMS]
     fetched = Fetched(
         features[..., : weights.values.shape[-1]],
@@ -164,6 +163,8 @@ def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     check_size(r.unit, r.task, height, width, surfaces * lanes)
     if r.design.line_strides:
         row, surface = r[LINE_STRIDE] * atom, r[SURFACE_STRIDE] * atom
+    elif r.design.whole_surfaces:
+        row, surface = r[LINE_STRIDE] * (atom // _LINES), r[SURFACE_STRIDE] * atom
     elif r[GROUP_LINE_OFF]:
         row, surface = r[LINE_STRIDE] * atom, (r[SURFACE_STRIDE] + width) * atom
     else:  # four rows are a group, of whose end the next surface is counted
@@ -175,26 +176,36 @@ def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
 def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     """(H, W, C) of a picture whose positions have one to four channels; their rows are a multiple of 16 or 8 positions."""
     r.need(PIXELS, *range(_FIRST_PIXELS, _MOST_PIXELS + 1))
-    if not r.design.line_strides:
+    if not (r.design.line_strides or r.design.whole_surfaces):
         r.need(NONALIGN, 1, why="pixels at any byte are expected")
         r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
     channels, height = r[PIXELS] - _FIRST_PIXELS + 1, r[HEIGHT]
     r.need(CHANNEL_REAL, channels - 1, why="differs from the number of channels of a pixel")
-    r.need(READ_HEIGHT, height, why="differs from the height of the features")
-    r.need(READ_CHANNEL, r[CHANNEL], why="differs from the channels of the features")
     size = channels * n.SIZES[precision]
-    width = min(r[WIDTH], r[READ_WIDTH])
+    width, row = _pixel_rows(r, size, height)
     check_size(r.unit, r.task, height, width, channels)
-    whole = _ROW // n.SIZES[precision]
-    row = -(-max(r[WIDTH], r[LINE_STRIDE]) // whole) * whole * size
-    if r.design.line_strides:  # DMA_WIDTH has the pixels of a row with its padding
-        row = r[READ_WIDTH] * size
-    _ = r[SURFACE_STRIDE]
+    _ = r[SURFACE_STRIDE], r[LINE_STRIDE]
     view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=size)
     if precision == n.INT8 and not r[CONVERT_BYPASS] and not r[DATA_SIGN]:
         pixels: n.Values = view[0].astype(np.float32)  # uint8
         return pixels
     return numbers(view, precision, _kind(precision))
+
+
+def _pixel_rows(r: UnitRegisters, size: int, height: int) -> tuple[int, int]:
+    """(pixels of a row, bytes from one row to the next) of pixels of ``size`` bytes."""
+    if r.design.whole_surfaces:  # atoms of a row, or of all rows
+        atoms_read = r[READ_WIDTH] * r[READ_HEIGHT]
+        if not height or atoms_read % height:
+            r.refuse(READ_WIDTH, f"{atoms_read} atoms are not {height} rows")
+        return r[WIDTH], atoms_read // height * r.design.atom
+    r.need(READ_HEIGHT, height, why="differs from the height of the features")
+    r.need(READ_CHANNEL, r[CHANNEL], why="differs from the channels of the features")
+    width = min(r[WIDTH], r[READ_WIDTH])
+    if r.design.line_strides:  # DMA_WIDTH has the pixels of a row with its padding
+        return width, r[READ_WIDTH] * size
+    whole = _ROW * (r[CHANNEL_REAL] + 1) // size
+    return width, -(-max(r[WIDTH], r[LINE_STRIDE]) // whole) * whole * size
 
 
 def _converted(r: UnitRegisters, features: n.Values) -> n.Values:

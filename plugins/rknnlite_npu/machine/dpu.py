@@ -46,7 +46,7 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x400C: 0x000001E0,  # length of bursts
 }
 _MEMORY = 2  # OUTPUT_MODE
-_DEPTHWISE = 3
+_DEPTHWISE = 1, 3
 _LARGEST_CHANNEL = 7
 _LEAST_OFFSET = 1  # as fp32 this is 1e-45
 
@@ -79,7 +79,7 @@ def put_out(
 ) -> int:
     """Run the stage and write its result; returns the bytes written."""
     r.need(OUTPUT_MODE, _MEMORY, why="goes on to another unit")
-    r.need(MODE, 0, _DEPTHWISE)
+    r.need(MODE, 0, *_DEPTHWISE)
     r.need(IN_PRECISION, *n.SIZES)
     values = operands.source if form.flying else _accumulators(r, form, sums)
     assert values is not None

@@ -104,7 +104,7 @@ def fetch_operands(r: UnitRegisters, memory: Memory, flying: bool, precision: in
     r.need(EW_NONALIGN, 0)
     combined = r.need(COMBINED, _ALONE, _ONE_SOURCE, _ONE_OPERAND)
     r.need(PROC_PRECISION, *n.SIZES)
-    r.need(MODE, 0, 3)
+    r.need(MODE, 0, 1, 3)
     _ = r[WIDENED], r[IN_PRECISION]
     check_size(r.unit, r.task, r[HEIGHT] + 1, r[WIDTH] + 1, r[CHANNEL] + 1)
     source, ew = _activations(r, memory, combined, precision)
