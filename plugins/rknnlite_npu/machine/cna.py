@@ -53,6 +53,8 @@ READ_CHANNEL = Field("DMA_CHANNEL", 0x1088, 15, 0)
 WEIGHTS = Field("DECOMP_ADDR0", 0x1110)
 CONVERTED = Field("PER_CHANNEL_CVT_EN", 0x1180)
 PAD_VALUE = Field("PAD_VALUE", 0x1184)
+WEIGHT_ZERO = Field("WEIGHT_ZERO", 0)
+"""Of designs that have it: a number that is added to all weights of a depthwise convolution, twice."""
 
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x1004: 0xFFFFFFFF,  # S_POINTER: which group of registers is written and run, as the machine follows it anyway
@@ -64,6 +66,7 @@ WITHOUT_EFFECT: Mapping[int, int] = {
 }
 _FIRST_PIXELS, _MOST_PIXELS = 8, 11  # ARGB_IN of one channel, of four
 _ROW = 16  # bytes of every channel that a row of a picture is rounded up to
+_MIDDLE = 0x80
 _LINES = 4  # rows whose strides are counted at once
 
 
@@ -115,7 +118,7 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         taps * n.SIZES[precision]
     )  # three quarters of a block are stored as a whole one
     shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
-    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode, r.design)
+    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode, r.design, _weight_zero(r, mode, precision))
     _ = r[OUT_WIDTH], r[OUT_ATOMS]
     fetched = Fetched(
         features[..., : weights.values.shape[-1]],
@@ -129,6 +132,15 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     )
     r.finish(WITHOUT_EFFECT)
     return fetched
+
+
+def _weight_zero(r: UnitRegisters, mode: Mode, precision: int) -> int:
+    """What is added to weights; -128 stands for 128, which a byte does not hold."""
+    byte = r[WEIGHT_ZERO] & 0xFF
+    r.need(WEIGHT_ZERO, byte << 8 | byte, why="is not the same number twice")
+    if byte and (mode is not Mode.DEPTHWISE or precision != n.INT8):
+        r.refuse(WEIGHT_ZERO, "zero points of other than depthwise weights of int8")
+    return byte - (byte >> 7 << 8) if byte != _MIDDLE else byte
 
 
 def _pad(r: UnitRegisters, precision: int) -> float:
@@ -164,7 +176,8 @@ def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     if r.design.line_strides:
         row, surface = r[LINE_STRIDE] * atom, r[SURFACE_STRIDE] * atom
     elif r.design.whole_surfaces:
-        row, surface = r[LINE_STRIDE] * (atom // _LINES), r[SURFACE_STRIDE] * atom
+        row = r[LINE_STRIDE] * (atom if r[GROUP_LINE_OFF] else atom // _LINES)
+        surface = r[SURFACE_STRIDE] * atom
     elif r[GROUP_LINE_OFF]:
         row, surface = r[LINE_STRIDE] * atom, (r[SURFACE_STRIDE] + width) * atom
     else:  # four rows are a group, of whose end the next surface is counted
@@ -181,6 +194,7 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
         r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
     channels, height = r[PIXELS] - _FIRST_PIXELS + 1, r[HEIGHT]
     r.need(CHANNEL_REAL, channels - 1, why="differs from the number of channels of a pixel")
+    r.look(GROUP_LINE_OFF)
     size = channels * n.SIZES[precision]
     width, row = _pixel_rows(r, size, height)
     check_size(r.unit, r.task, height, width, channels)

@@ -23,7 +23,6 @@ _NONE = 0
 
 _PLACES: Mapping[Field, Union[Field, int]] = {
     cna.NONALIGN: _NONE,
-    cna.GROUP_LINE_OFF: _NONE,
     cna.DECONV: _NONE,
     cna.WIDTH: cna.WIDTH.at(0x102C, 31, 16),
     cna.HEIGHT: cna.HEIGHT.at(0x102C, 15, 0),
@@ -47,6 +46,7 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     },
     **{field: field.at(0x1054 + 4 * lane, signed=True) for lane, field in enumerate(cna.CONVERT_OFFSET)},
     cna.CONVERTED: _NONE,
+    cna.WEIGHT_ZERO: cna.WEIGHT_ZERO.at(0x1074, 15, 0),
     cna.PAD[0]: cna.PAD[0].at(0x1080, 7, 0),
     cna.PAD[1]: cna.PAD[1].at(0x1080, 15, 8),
     cna.PAD_VALUE: cna.PAD_VALUE.at(0x1084),
@@ -153,7 +153,7 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
 _IDLE: Mapping[int, Mapping[int, int]] = {
     CNA: {
         0x1004: _ALL,  # S_POINTER
-        0x100C: 0x34300000,  # 26, 28, 29: how rows and weights are kept; 20, 21: size of an element
+        0x100C: 0x14300000,  # 26, 28: how rows and weights are kept; 20, 21: size of an element
         0x1010: _ALL,  # FEATURE_GRAINS
         0x1018: _ALL,
         0x1020: 0x20000000,
@@ -182,6 +182,7 @@ _IDLE: Mapping[int, Mapping[int, int]] = {
         0x4038: 0x00070010,  # the operation with zero points
         0x4044: 0x00000004,
         0x4054: 0x80000000,  # zero points are there
+        0x407C: 0x00000004,  # comes with products
         0x40C0: _ALL,
     },
     DPU_RDMA: {
@@ -202,8 +203,8 @@ RK3562 = Design(
     group=family_of("RKNPU t4").bias_group,
     rows=16,
     depthwise=32,
-    modes={0: Mode.DENSE, 1: Mode.DEPTHWISE, 2: Mode.PICTURE, 5: Mode.DEPTHWISE},
-    paired=family_of("RKNPU t4").pair_run,
+    modes={0: Mode.DENSE, 1: Mode.DEPTHWISE, 2: Mode.PICTURE, 5: Mode.DEPTHWISE_PAIRED},
+    run=family_of("RKNPU t4").pair_run,
     whole_surfaces=True,
     limits=True,
     apart=True,

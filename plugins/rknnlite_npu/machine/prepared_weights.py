@@ -11,7 +11,7 @@ from rknnlite.quant import split_for_exactness
 from . import numbers as n
 from .memory import Bytes
 from .registers import Design, Mode
-from .weights import dense_weights, depthwise_weights, row_weights
+from .weights import dense_weights, depthwise_weights, paired_weights, row_weights
 
 __all__ = ["PreparedWeights", "WeightStore"]
 
@@ -31,22 +31,27 @@ class PreparedWeights:
         precision: int,
         mode: Mode,
         design: Design,
+        zero: int = 0,
     ) -> None:
-        """``shape``: OC, kh, kw, C as the registers count them; ``design`` has the sizes of blocks.
+        """``shape``: OC, kh, kw, C as the registers count them; ``design`` has the sizes of blocks; ``zero`` is added to all.
 
         Raises:
             MachineRefused: they do not lie in ``plain``.
         """
         kind = np.float64 if precision == n.INT16 else np.float32
-        depthwise = mode is Mode.DEPTHWISE
-        if depthwise:
-            self.values = depthwise_weights(plain, shape, precision, kind, design.depthwise, design.paired)
+        depthwise = mode in (Mode.DEPTHWISE, Mode.DEPTHWISE_PAIRED)
+        if mode is Mode.DEPTHWISE_PAIRED:
+            self.values = paired_weights(plain, shape, precision, kind, design.depthwise, design.run)
+        elif depthwise:
+            self.values = depthwise_weights(plain, shape, precision, kind, design.depthwise)
         elif mode is Mode.PICTURE_BY_ROWS:
             self.values = row_weights(plain, shape, precision, kind, design.rows)
         else:
             self.values = dense_weights(plain, shape, precision, kind, (design.rows, design.lanes))
+        if zero:
+            self.values += zero
         self.precision, self.depthwise = precision, depthwise
-        self.zeros_added = depthwise and bool(design.paired)
+        self.zeros_added = mode is Mode.DEPTHWISE_PAIRED
         self._matrices: dict[int, tuple[n.Values, list[slice]]] = {}
 
     @property
@@ -94,12 +99,13 @@ class WeightStore:
         precision: int,
         mode: Mode,
         design: Design,
+        zero: int = 0,
     ) -> PreparedWeights:
         """The weights in ``plain``; see ``PreparedWeights``."""
-        key = address, len(plain), shape, precision, mode
+        key = address, len(plain), shape, precision, mode, zero
         if key in self._kept and np.array_equal(self._kept[key][0], plain):
             return self._kept[key][1]
-        found = PreparedWeights(plain, shape, precision, mode, design)
+        found = PreparedWeights(plain, shape, precision, mode, design, zero)
         if key not in self._kept:
             self._size += len(plain)
         if self._size > _MOST_KEPT:

@@ -180,7 +180,7 @@ def _operand(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Va
     atom, unit = r.design.atom_of(n.SIZES[precision]), r.design.atom
     row = shape[2] * atom + r[EW_LINE_NOTCH] * unit
     surface = (shape[1] - 1) * row + shape[2] * atom + r[EW_SURFACE_NOTCH] * unit
-    if r.design.line_strides:
+    if r.design.line_strides or r.design.whole_surfaces:
         surface = r[EW_SURFACE_STRIDE] * unit
     view = atoms(memory, r[EW_BASE], shape, surface, row, atom)
     return _cut(r, numbers(view, precision, _kind(precision)), parts)

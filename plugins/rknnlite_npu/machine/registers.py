@@ -59,6 +59,7 @@ class Mode(Enum):
 
     DENSE = "dense"
     DEPTHWISE = "depthwise"
+    DEPTHWISE_PAIRED = "depthwise, zero points among the weights"
     PICTURE = "picture"
     PICTURE_BY_ROWS = "picture by rows"
     """Weights of a picture whose kernels have rows of a multiple of four."""
@@ -83,7 +84,7 @@ class Design:
         line_strides: rows are counted one by one, surfaces from their beginning, in atoms.
         whole_surfaces: surfaces are counted from their beginning, in atoms; rows still in quarters of them.
         modes: CONV_MODE -> what it does.
-        paired: depthwise weights lie in runs of so many, each followed by what is added to them; 0: alone.
+        run: depthwise weights with zero points among them lie in runs of so many, each followed by what is added to them.
         limits: BS, BN and EW keep their results between two numbers, where RK3588 has bits for it.
         apart: EW has bits for sums, products and quotients each, where RK3588 has one operation.
         flow_by_rdma: DPU_RDMA has the size of what flows, and that of the DPU is the size of what is written.
@@ -107,7 +108,7 @@ class Design:
     line_strides: bool = False
     whole_surfaces: bool = False
     modes: Mapping[int, Mode] = field(default_factory=lambda: {0: Mode.DENSE, 3: Mode.DEPTHWISE})
-    paired: int = 0
+    run: int = 2
     limits: bool = False
     apart: bool = False
     flow_by_rdma: bool = False

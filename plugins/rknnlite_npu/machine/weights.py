@@ -8,7 +8,7 @@ from . import numbers as n
 from .memory import Bytes
 from .refused import MachineRefused
 
-__all__ = ["dense_weights", "depthwise_weights", "row_weights"]
+__all__ = ["dense_weights", "depthwise_weights", "paired_weights", "row_weights"]
 
 _ROW = 4  # taps that a row of a picture's kernel is rounded up to
 
@@ -50,20 +50,9 @@ def dense_weights(
 
 
 def depthwise_weights(
-    plain: Bytes,
-    shape: tuple[int, int, int, int],
-    precision: int,
-    kind: type[np.floating],
-    block: int,
-    paired: int = 0,
+    plain: Bytes, shape: tuple[int, int, int, int], precision: int, kind: type[np.floating], block: int
 ) -> n.Values:
-    """(kh, kw, C) of blocks of ``block`` bytes of channels; C as many as there are bytes for.
-
-    Args:
-        paired: so many weights are followed by as many numbers that are added to them; 0: there are none.
-    """
-    if paired:
-        return _paired(plain, shape, precision, kind, block // n.SIZES[precision], paired)
+    """(kh, kw, C) of blocks of ``block`` bytes of channels; C as many as there are bytes for."""
     _, height, width, _ = shape
     taps = max(1, height * width)
     channels = len(plain) // (taps * n.SIZES[precision])
@@ -77,26 +66,33 @@ def depthwise_weights(
     return out
 
 
-def _paired(
+def paired_weights(
     plain: Bytes,
     shape: tuple[int, int, int, int],
     precision: int,
     kind: type[np.floating],
-    group: int,
+    block: int,
     run: int,
 ) -> n.Values:
-    """Depthwise weights with their zero points, which are added; blocks of ``group`` channels."""
+    """The same where ``run`` weights are followed by as many numbers that are added to them: their zero points.
+
+    The least number stands for its negative, which the type does not hold: so files have averages of pools.
+    """
     _, height, width, _ = shape
     taps = max(1, height * width)
+    group = block // n.SIZES[precision]
     channels = len(plain) // (2 * taps * n.SIZES[precision])
     stored = _elements(plain, precision, 2 * taps * channels)
+    lowest = -np.inf if n.is_float(precision) else n.limits(precision)[0]
     out = np.empty((height, width, channels), kind)
     for first in range(0, channels, group):
         count = min(group, channels - first)
         if count % run:
             raise MachineRefused("CNA", 0x1030, "WEIGHT_BYTES", len(plain), why=f"no whole runs of {run} weights")
         cells = stored[2 * first * taps : 2 * (first + count) * taps].reshape(taps, count // run, 2, run)
-        out[..., first : first + count] = cells.astype(kind).sum(axis=2).reshape(height, width, count)
+        cells = cells.astype(kind)
+        zeros = np.where(cells[:, :, 1] == lowest, -lowest, cells[:, :, 1])
+        out[..., first : first + count] = (cells[:, :, 0] + zeros).reshape(height, width, count)
     return out
 
 
