@@ -53,7 +53,7 @@ READ_CHANNEL = Field("DMA_CHANNEL", 0x1088, 15, 0)
 WEIGHTS = Field("DECOMP_ADDR0", 0x1110)
 CONVERTED = Field("PER_CHANNEL_CVT_EN", 0x1180)
 PAD_VALUE = Field("PAD_VALUE", 0x1184)
-WEIGHT_ZERO = Field("WEIGHT_ZERO", 0)
+WEIGHT_ZERO = Field("WEIGHT_ZERO", 0x1074)
 """Of designs that have it: a number that is added to all weights of a depthwise convolution, twice."""
 
 WITHOUT_EFFECT: Mapping[int, int] = {
@@ -136,6 +136,8 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
 
 def _weight_zero(r: UnitRegisters, mode: Mode, precision: int) -> int:
     """What is added to weights; -128 stands for 128, which a byte does not hold."""
+    if not r.has(WEIGHT_ZERO):
+        return 0
     byte = r[WEIGHT_ZERO] & 0xFF
     r.need(WEIGHT_ZERO, byte << 8 | byte, why="is not the same number twice")
     if byte and (mode is not Mode.DEPTHWISE or precision != n.INT8):

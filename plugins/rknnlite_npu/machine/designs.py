@@ -13,7 +13,7 @@ from rknnlite_graph.reading.npu_families import family_of
 from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA
 from . import cna, core, dpu, elementwise, ppu, rdma, scaling, writer
 from . import numbers as n
-from .designs_v2 import RK3562
+from .designs_v2 import RK3562, RK3576
 from .registers import STARTED, Design
 
 __all__ = ["DESIGNS"]
@@ -119,5 +119,6 @@ DESIGNS: Mapping[str, Design] = {
     "RKNPU v2": Design(group=family_of("RKNPU v2").bias_group),  # rk3588
     "RKNPU lite": _RK356X,  # rk3566, rk3568
     "RKNPU t4": RK3562,
+    "RKNPU f2": RK3576,
 }
 """Designs by the container's family word."""

@@ -1,11 +1,13 @@
-"""The second design, of RK3562: the units of RK3588, whose registers are put together anew.
+"""The second design, of RK3562 and RK3576: the units of RK3588, whose registers are put together anew.
 
-Found by comparing words of the same networks for RK3588, and as far as files give the simulator's numbers; nobody has measured it.
+Found by comparing words of the same networks for RK3588, and as far as files give the simulator's numbers. RK3576 has numbers for all
+channels in memory, which RK3562 has in registers, and stores sizes less one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Union
 
 from rknnlite_graph.reading.npu_families import family_of
@@ -14,7 +16,7 @@ from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA
 from . import cna, core, dpu, elementwise, lut, ppu, rdma, scaling, writer
 from .registers import Design, Field, Mode
 
-__all__ = ["RK3562"]
+__all__ = ["RK3562", "RK3576"]
 
 _SEQUENCE = 0x0401
 """A unit between CNA and CORE."""
@@ -203,7 +205,7 @@ RK3562 = Design(
     group=family_of("RKNPU t4").bias_group,
     rows=16,
     depthwise=32,
-    modes={0: Mode.DENSE, 1: Mode.DEPTHWISE, 2: Mode.PICTURE, 5: Mode.DEPTHWISE_PAIRED},
+    modes={0: Mode.DENSE, 1: Mode.DEPTHWISE, 2: Mode.PICTURE, 5: Mode.DEPTHWISE},
     run=family_of("RKNPU t4").pair_run,
     whole_surfaces=True,
     limits=True,
@@ -213,4 +215,73 @@ RK3562 = Design(
     parts={_SEQUENCE: CORE},
     places=_PLACES,
     idle=_IDLE,
+)
+
+RK3576 = replace(
+    RK3562,
+    group=family_of("RKNPU f2").bias_group,
+    rows=32,
+    depthwise=16,
+    modes={0: Mode.DENSE, 1: Mode.DEPTHWISE, 2: Mode.PICTURE, 6: Mode.PICTURE_BY_ROWS},
+    run=family_of("RKNPU f2").pair_run,
+    in_memory=True,
+    places={
+        **_PLACES,
+        cna.WIDTH: cna.WIDTH.at(0x102C, 31, 16, more=1),
+        cna.HEIGHT: cna.HEIGHT.at(0x102C, 15, 0, more=1),
+        cna.CHANNEL_REAL: cna.CHANNEL_REAL.at(0x107C, 15, 0),
+        cna.CHANNEL: cna.CHANNEL.at(0x107C, 15, 0, more=1),
+        cna.READ_CHANNEL: cna.READ_CHANNEL.at(0x107C, 15, 0, more=1),
+        cna.READ_WIDTH: cna.READ_WIDTH.at(0x1078, 31, 16, more=1),
+        cna.READ_HEIGHT: cna.READ_HEIGHT.at(0x1078, 15, 0, more=1),
+        cna.KERNEL[0]: cna.KERNEL[0].at(0x1024, 20, 16, more=1),
+        cna.KERNEL[1]: cna.KERNEL[1].at(0x1024, 28, 24, more=1),
+        cna.KERNELS: cna.KERNELS.at(0x1024, 13, 0, more=1),
+        dpu.ZERO: _NONE,
+        scaling.BS.multiplier_off: scaling.BS.multiplier_off.at(0x4050, 17, 17),
+        scaling.BS.multiplier_fetched: scaling.BS.multiplier_fetched.at(0x4050, 16, 16),
+        scaling.BS.alu: _NONE,
+        scaling.BS.multiplier: _NONE,
+        scaling.BS.shift: _NONE,
+        scaling.BS.shift_negative: _NONE,
+        scaling.BN.algorithm: scaling.BN.algorithm.at(0x4060, 6, 4),
+        scaling.BN.alu_fetched: scaling.BN.alu_fetched.at(0x4060, 2, 2),
+        scaling.BN.prelu: scaling.BN.prelu.at(0x4060, 10, 10),
+        scaling.BN.multiplier_off: scaling.BN.multiplier_off.at(0x4060, 8, 8),
+        scaling.BN.alu_off: scaling.BN.alu_off.at(0x4060, 1, 1),
+        scaling.BN.alu: _NONE,
+        scaling.BN.multiplier: _NONE,
+        scaling.BN.shift: _NONE,
+        scaling.BN.multiplier_fetched: scaling.BN.multiplier_fetched.at(0x4060, 9, 9),
+        scaling.BN.shift_negative: _NONE,
+        rdma.BS_USE: rdma.BS_USE.at(0x501C, 10, 8),
+        rdma.BN_USE: rdma.BN_USE.at(0x5028, 10, 8),
+        **{field: field for field in (rdma.BS_COMMON, rdma.BS_COMMON_BASE, rdma.BN_COMMON, rdma.BN_COMMON_BASE)},
+    },
+    idle={
+        **_IDLE,
+        CNA: {
+            **_IDLE[CNA],
+            0x1018: _ALL,
+            0x1028: _ALL,  # channels and positions once more
+            0x1030: 0xFFFF0000,  # bytes of weights of a kernel's half
+            0x1038: _ALL,  # banks; weights are there from the task before
+        },
+        CORE: {**_IDLE[CORE], 0x3018: 0x10000089},
+        DPU: {
+            **_IDLE[DPU],
+            0x400C: 0x40000000,
+            0x4030: 0x00000F1F,  # how wide elements are
+            0x4038: 0x00070010,
+            0x4044: 0x00000006,
+            0x4050: 0x8000FFFF,  # zero points are there; how wide elements are
+            0x4060: 0x00000800,  # comes with the multiplier's bypass
+            0x40D0: _ALL,
+        },
+        DPU_RDMA: {
+            0x5004: _ALL,  # S_POINTER
+            0x5034: 0x10000040,
+            0x5044: 0x40000000,
+        },
+    },
 )

@@ -127,7 +127,7 @@ def _less_zero_points(
     r: UnitRegisters, values: n.Values, windows: n.Values, zeros: Optional[n.Values]
 ) -> n.Values:
     """Zero points of weights: the sum of the features, times what is added to each weight."""
-    if r[ZERO_PER_CHANNEL]:
+    if r[ZERO_PER_CHANNEL] or r.design.in_memory:
         if zeros is None:
             r.refuse(ZERO_PER_CHANNEL, "no zero points are fetched")
         factors = zeros

@@ -39,8 +39,9 @@ class PreparedWeights:
             MachineRefused: they do not lie in ``plain``.
         """
         kind = np.float64 if precision == n.INT16 else np.float32
-        depthwise = mode in (Mode.DEPTHWISE, Mode.DEPTHWISE_PAIRED)
-        if mode is Mode.DEPTHWISE_PAIRED:
+        depthwise = mode is Mode.DEPTHWISE
+        paired = depthwise and bool(design.run) and shape[0] > 1
+        if paired:
             self.values = paired_weights(plain, shape, precision, kind, design.depthwise, design.run)
         elif depthwise:
             self.values = depthwise_weights(plain, shape, precision, kind, design.depthwise)
@@ -51,7 +52,7 @@ class PreparedWeights:
         if zero:
             self.values += zero
         self.precision, self.depthwise = precision, depthwise
-        self.zeros_added = mode is Mode.DEPTHWISE_PAIRED
+        self.zeros_added = paired
         self._matrices: dict[int, tuple[n.Values, list[slice]]] = {}
 
     @property

@@ -59,7 +59,6 @@ class Mode(Enum):
 
     DENSE = "dense"
     DEPTHWISE = "depthwise"
-    DEPTHWISE_PAIRED = "depthwise, zero points among the weights"
     PICTURE = "picture"
     PICTURE_BY_ROWS = "picture by rows"
     """Weights of a picture whose kernels have rows of a multiple of four."""
@@ -84,9 +83,11 @@ class Design:
         line_strides: rows are counted one by one, surfaces from their beginning, in atoms.
         whole_surfaces: surfaces are counted from their beginning, in atoms; rows still in quarters of them.
         modes: CONV_MODE -> what it does.
-        run: depthwise weights with zero points among them lie in runs of so many, each followed by what is added to them.
+        run: two kernels of a depthwise convolution are its weights and what is added to them, in runs of so many of each; 0:
+            there is no such thing.
         limits: BS, BN and EW keep their results between two numbers, where RK3588 has bits for it.
         apart: EW has bits for sums, products and quotients each, where RK3588 has one operation.
+        in_memory: numbers of BS and BN for all channels are fetched, too.
         flow_by_rdma: DPU_RDMA has the size of what flows, and that of the DPU is the size of what is written.
         precisions: that flow and are right; ``numbers``.
     """
@@ -108,9 +109,10 @@ class Design:
     line_strides: bool = False
     whole_surfaces: bool = False
     modes: Mapping[int, Mode] = field(default_factory=lambda: {0: Mode.DENSE, 3: Mode.DEPTHWISE})
-    run: int = 2
+    run: int = 0
     limits: bool = False
     apart: bool = False
+    in_memory: bool = False
     flow_by_rdma: bool = False
     precisions: tuple[int, ...] = tuple(n.SIZES)
 
@@ -152,6 +154,10 @@ class UnitRegisters:
         self._seen[register] = self._seen.get(register, 0) | place.mask
         bits = (self._values.get(register, 0) & place.mask) >> place.low ^ place.inverted
         return (bits - (place.sign << 1) if bits & place.sign else bits) + place.more
+
+    def has(self, field: Field) -> bool:
+        """Whether the design has a place of its own for a field that RK3588 has not."""
+        return field in self._places
 
     def look(self, field: Field) -> None:
         """Take note of a field that is understood, whatever it holds."""

@@ -95,7 +95,7 @@ def scaled(
     if fields.adds_behind and not r[fields.alu_off]:
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
-        x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x)
+        x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x, numbers)
     if not r[fields.relu_off]:
         x = np.maximum(x, 0)
         if r[fields.limited]:
@@ -122,7 +122,7 @@ def limited(r: UnitRegisters, limits: tuple[Optional[Field], Optional[Field]], x
 
 def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerChannel) -> n.Values:
     operand = scalar(r, fields.alu, x)
-    if r[fields.alu_fetched]:
+    if r[fields.alu_fetched] or r.design.in_memory:
         if numbers.alu is None:
             r.refuse(fields.alu_fetched, "nothing is fetched")
         operand = numbers.alu
@@ -131,7 +131,7 @@ def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerCha
 
 def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precision: int) -> n.Values:
     """What is multiplied with: 16 bits, of floats fp16 or bf16."""
-    if r[fields.multiplier_fetched]:
+    if r[fields.multiplier_fetched] or r.design.in_memory:
         if numbers.multiplier is None:
             r.refuse(fields.multiplier_fetched, "nothing is fetched")
         return numbers.multiplier
@@ -143,9 +143,9 @@ def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precis
     return np.array([bits - (bits >> 15 << 16)], np.float64)
 
 
-def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values) -> n.Values:
+def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values, numbers: PerChannel) -> n.Values:
     """Products divided by 2^shift, those below zero by a shift of their own, limited to int32."""
-    up, down = r[fields.shift], r[fields.shift_negative]
+    up, down = numbers.shifts or (r[fields.shift], r[fields.shift_negative])
     if down not in (0, up):
         shifted = np.where(product < 0, n.shifted(product, down), n.shifted(product, up))
     else:
