@@ -221,7 +221,7 @@ RK3576 = replace(
     RK3562,
     group=family_of("RKNPU f2").bias_group,
     rows=32,
-    depthwise=16,
+    depthwise=64,
     modes={0: Mode.DENSE, 1: Mode.DEPTHWISE, 2: Mode.PICTURE, 6: Mode.PICTURE_BY_ROWS},
     run=family_of("RKNPU f2").pair_run,
     in_memory=True,
