@@ -9,7 +9,8 @@ inputs that words change.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from rknnlite_graph.pixel_factors import ChannelFactor, channel_factors
@@ -31,21 +32,44 @@ __all__ = [
 ]
 
 _RECORDED = "RKNPU v2"
-_IN_FILES = "RKNPU lite"
-_ELEMENTS = {
-    "RKNPU lite": {0x104C: 0xA, **dict.fromkeys(range(0x1050, 0x1060, 4), 0x10000)},
-    "RKNPU t3": {
-        0x104C: 0x9,
-        0x1050: 0x10001,
-        0x1054: 0x10001,
-        **dict.fromkeys((0x101C, 0x1058, 0x105C, 0x106C), 0),
-    },
-    "RKNPU w1": {0x1060: 0x10001, 0x1064: 0x10001, **dict.fromkeys((*range(0x1050, 0x1060, 4), 0x1100), 0)},
+
+
+class _Conversion(NamedTuple):
+    """Where files of a family convert uint8 pixels, and how layers that convert nothing look there."""
+
+    register: int
+    converts: int
+    """What that bit is where it does."""
+    elements: int
+    factors: Mapping[int, int]
+    features: int = 0x1070
+    bit: int = 0
+    """Which bit tells whether it does, where it is not the lowest."""
+
+
+_V2 = _Conversion(
+    0x1048, 0, 0xB, {0x104C: 0x10001, 0x1050: 0x10001, **dict.fromkeys(range(0x1054, 0x1064, 4), 0)}, 0x1088
+)
+_IN_FILES = {
+    "RKNPU lite": _Conversion(0x104C, 1, 0xA, dict.fromkeys(range(0x1050, 0x1060, 4), 0x10000)),
+    "RKNPU t4": _V2,
+    "RKNPU f2": _V2,
+    "RKNPU t3": _Conversion(
+        0x104C,
+        0,
+        0x9,
+        {0x1050: 0x10001, 0x1054: 0x10001, **dict.fromkeys((0x101C, 0x1058, 0x105C, 0x106C), 0)},
+    ),
+    "RKNPU w1": _Conversion(
+        0x1100,
+        1,
+        0,
+        {0x1060: 0x10001, 0x1064: 0x10001, **dict.fromkeys(range(0x1050, 0x1060, 4), 0)},
+        0x1034,
+        bit=24,
+    ),
 }
-"""Registers of layers that convert nothing, of the families whose files hold conversions."""
-_CONVERTS = {"RKNPU lite": (0x104C, 1, 1), "RKNPU t3": (0x104C, 1, 0), "RKNPU w1": (0x1100, 1 << 24, 1 << 24)}
-"""(register, mask, value) where it converts."""
-_FEATURES = 0x1070, 0x1034  # where features begin; the latter of RV1103B
+_FEATURES = 0x1070  # where features begin
 _SIZE, _CONVERT, _FACTORS, _LINE, _SURFACE, _LANES = 0x1020, 0x104C, 0x1050, 0x107C, 0x1080, 0x1180
 _MOST_CHANNELS = 4
 _LONGEST = 2047  # pixels of a row or column: 11 bits
@@ -54,7 +78,7 @@ _WIDTH = 16  # rows have a multiple of it, in pixels
 
 def converts_itself(program: NpuProgram) -> bool:
     """Whether the words of the file convert uint8 pixels as they are."""
-    return program.moved or program.family == _IN_FILES
+    return program.moved or program.family in _IN_FILES
 
 
 def with_elements(program: NpuProgram, words: Words) -> Words:
@@ -62,19 +86,22 @@ def with_elements(program: NpuProgram, words: Words) -> Words:
 
     By analogy with layers of more channels, which convert nothing: no recording has it.
     """
-    if program.family not in _ELEMENTS:
+    if program.family not in _IN_FILES:
         return words
-    register, mask, converts = _CONVERTS[program.family]
+    form = _IN_FILES[program.family]
     changed = words.copy()
     for first, amount in _first_layers(program):
         part = changed[first : first + amount]
         registers = numbers_of(part)
-        convert = registers == register
-        if not (values_of(part[convert]) & np.uint64(mask) == converts).any():
+        convert = registers == form.register
+        if not (
+            values_of(part[convert]) >> np.uint64(form.bit) & np.uint64(1) == np.uint64(form.converts)
+        ).any():
             continue
         new = values_of(part)
-        for place, value in _ELEMENTS[program.family].items():
-            new[registers == place] = value
+        new[convert] = form.elements
+        for register, value in form.factors.items():
+            new[registers == register] = value
         of_cna = units_of(part) == CNA
         changed[first : first + amount] = np.where(of_cna, with_values(part, new), part)
     return changed
@@ -129,13 +156,14 @@ def _readers(program: NpuProgram) -> Iterator[tuple[int, set[int]]]:
     for task in program.tasks:
         nodes_of.setdefault(task.first, set()).add(task.node)
     starts = [first for first, _ in program.extents]
+    features = _IN_FILES[program.family].features if program.family in _IN_FILES else _FEATURES
     for number, index in enumerate(program.inputs):
         native = program.tensors[index].native
         if len(native) != 5 or native[1] != 1 or not 0 < native[4] <= _MOST_CHANNELS:
             continue
         found: set[int] = set()
         for tensor, _, word in program.relocations:
-            if tensor == index and int(program.words[word]) & 0xFFFF in _FEATURES:
+            if tensor == index and int(program.words[word]) & 0xFFFF == features:
                 found |= nodes_of.get(starts[bisect_right(starts, word) - 1], set())
         if found:
             yield number, found

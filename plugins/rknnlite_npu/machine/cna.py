@@ -10,8 +10,8 @@ import numpy as np
 from . import numbers as n
 from .compressed import COMPRESSION, plain_bytes
 from .memory import Memory
-from .prepared_weights import Depthwise, PreparedWeights, WeightStore
-from .registers import Field, UnitRegisters
+from .prepared_weights import PreparedWeights, WeightStore
+from .registers import Field, Mode, UnitRegisters
 from .surfaces import atoms, check_size, numbers
 
 __all__ = ["Fetched", "converted", "fetch", "pad_value", "surfaces"]
@@ -54,9 +54,9 @@ READ_CHANNEL = Field("DMA_CHANNEL", 0x1088, 15, 0)
 KEPT = Field("DATA_REUSE", 0x102C, 15, 0)
 WEIGHTS = Field("DECOMP_ADDR0", 0x1110)
 CONVERTED = Field("PER_CHANNEL_CVT_EN", 0x1180)
-PAIRED = Field("WEIGHTS_AND_ZERO_POINTS", 0x100C, 2, 2)
-ADDED = Field("MINUS_ZERO_POINT", 0x1074, 7, 0, signed=True)
 PAD_VALUE = Field("PAD_VALUE", 0x1184)
+WEIGHT_ZERO = Field("WEIGHT_ZERO", 0x1074)
+"""Of designs that have it: a number that is added to all weights of a depthwise convolution, twice."""
 
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x1004: 0xFFFFFFFF,  # S_POINTER: which group of registers is written and run, as the machine follows it anyway
@@ -66,9 +66,9 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x1078: 0x800F000F,  # lengths of bursts
     0x1100: 0x00000008,  # compression is bypassed
 }
-_DIRECT, _DEPTHWISE = 0, 3
 _FIRST_PIXELS, _MOST_PIXELS = 8, 11  # ARGB_IN of one channel, of four
 _ROW = 16  # bytes of every channel that a row of a picture is rounded up to
+_MIDDLE = 0x80
 _LINES = 4  # rows whose strides are counted at once
 
 
@@ -82,7 +82,7 @@ class Fetched:
         pad: value of a position outside; ``before``: such positions above and to the left.
         read: bytes.
         out: rows and columns of the output.
-        added: to every weight.
+        added: to every weight of a dense convolution.
     """
 
     features: n.Values
@@ -103,7 +103,7 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     Raises:
         MachineRefused: a mode that is not understood, or bytes that lie in no buffer.
     """
-    mode = r.need(MODE, _DIRECT, _DEPTHWISE if r.design.core else 1)
+    mode = r.design.modes[r.need(MODE, *r.design.modes)]
     precision = r.need(IN_PRECISION, n.INT8, n.INT16, n.FP16, n.BF16)
     if precision not in r.design.precisions:
         r.refuse(IN_PRECISION)
@@ -126,11 +126,12 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     lanes = r[KERNEL_BYTES] // (
         taps * n.SIZES[precision]
     )  # three quarters of a block are stored as a whole one
-    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], lanes if r.design.pair_run else max(lanes, r[CHANNEL]))
-    depthwise = Depthwise(bool(r[PAIRED]), r[ADDED]) if mode else None
-    if r.design.core and depthwise is None and (r[PAIRED] or r[ADDED]):
-        r.refuse(PAIRED if r[PAIRED] else ADDED, "of weights that are not depthwise")
-    weights = store.prepared(r[WEIGHTS], plain, shape, precision, depthwise, r.design)
+    if not r.design.as_stored:
+        lanes = max(lanes, r[CHANNEL])
+    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], lanes)
+    zero = _weight_zero(r, mode, precision)
+    of_weights = zero if mode is Mode.DEPTHWISE else 0
+    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode, r.design, of_weights)
     width = max(1, r[OUT_WIDTH])
     height = r[OUT_ATOMS] // width
     fetched = Fetched(
@@ -143,10 +144,22 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         (r[DILATION[0]] + 1, r[DILATION[1]] + 1),
         read,
         (height, width),
-        r[ADDED],
+        zero - of_weights,
     )
     r.finish(WITHOUT_EFFECT)
     return fetched
+
+
+def _weight_zero(r: UnitRegisters, mode: Mode, precision: int) -> int:
+    """What is added to weights; -128 stands for 128, which a byte does not hold."""
+    if not r.has(WEIGHT_ZERO):
+        return 0
+    byte = r[WEIGHT_ZERO] & 0xFF
+    if not r.design.pictures_in_line:
+        r.need(WEIGHT_ZERO, byte << 8 | byte, why="is not the same number twice")
+    if byte and r.design.core and (mode is not Mode.DEPTHWISE or precision != n.INT8):
+        r.refuse(WEIGHT_ZERO, "zero points of other than depthwise weights of int8")
+    return byte - (byte >> 7 << 8) if byte != _MIDDLE else byte
 
 
 def pad_value(r: UnitRegisters, precision: int) -> float:
@@ -185,7 +198,7 @@ def surfaces(r: UnitRegisters, memory: Memory, precision: int, row_unit: int = 0
     check_size(r.unit, r.task, height, width, count * lanes)
     if r.design.line_strides:
         row, surface = r[LINE_STRIDE] * atom, r[SURFACE_STRIDE] * atom
-    elif r.design.surface_strides:
+    elif r.design.whole_surfaces:
         row = r[LINE_STRIDE] * (row_unit or (atom if r[GROUP_LINE_OFF] else atom // _LINES))
         surface = r[SURFACE_STRIDE] * atom
     elif r[GROUP_LINE_OFF]:
@@ -200,23 +213,18 @@ def surfaces(r: UnitRegisters, memory: Memory, precision: int, row_unit: int = 0
 def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     """(H, W, C) of a picture whose positions have one to four channels; their rows are a multiple of 16 or 8 positions."""
     r.need(PIXELS, *range(_FIRST_PIXELS, _MOST_PIXELS + 1))
-    if not (r.design.line_strides or r.design.surface_strides):
+    if not (r.design.line_strides or r.design.whole_surfaces):
         r.need(NONALIGN, 1, why="pixels at any byte are expected")
         r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
     channels, height = r[PIXELS] - _FIRST_PIXELS + 1, r[HEIGHT]
     r.need(CHANNEL_REAL, channels - 1, why="differs from the number of channels of a pixel")
     if r.design.pictures_in_line:
         return _strip(r, memory, channels)
-    r.need(READ_HEIGHT, height, why="differs from the height of the features")
-    r.need(READ_CHANNEL, r[CHANNEL], why="differs from the channels of the features")
+    r.look(GROUP_LINE_OFF)
     size = channels * n.SIZES[precision]
-    width = min(r[WIDTH], r[READ_WIDTH])
+    width, row = _pixel_rows(r, size, height)
     check_size(r.unit, r.task, height, width, channels)
-    whole = _ROW // n.SIZES[precision]
-    row = -(-max(r[WIDTH], r[LINE_STRIDE]) // whole) * whole * size
-    if r.design.line_strides:  # DMA_WIDTH has the pixels of a row with its padding
-        row = r[READ_WIDTH] * size
-    _ = r[SURFACE_STRIDE]
+    _ = r[SURFACE_STRIDE], r[LINE_STRIDE]
     view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=size)
     if precision == n.INT8 and not r[CONVERT_BYPASS] and not r[DATA_SIGN]:
         pixels: n.Values = view[0].astype(np.float32)  # uint8
@@ -254,6 +262,22 @@ def _strip(r: UnitRegisters, memory: Memory, channels: int) -> n.Values:
     signed = r[CONVERT_BYPASS] or r[DATA_SIGN]
     found: n.Values = view[0].view(np.int8 if signed else np.uint8).astype(np.float32)
     return found
+
+
+def _pixel_rows(r: UnitRegisters, size: int, height: int) -> tuple[int, int]:
+    """(pixels of a row, bytes from one row to the next) of pixels of ``size`` bytes."""
+    if r.design.whole_surfaces:  # atoms of a row, or of all rows
+        atoms_read = r[READ_WIDTH] * r[READ_HEIGHT]
+        if not height or atoms_read % height:
+            r.refuse(READ_WIDTH, f"{atoms_read} atoms are not {height} rows")
+        return r[WIDTH], atoms_read // height * r.design.atom
+    r.need(READ_HEIGHT, height, why="differs from the height of the features")
+    r.need(READ_CHANNEL, r[CHANNEL], why="differs from the channels of the features")
+    width = min(r[WIDTH], r[READ_WIDTH])
+    if r.design.line_strides:  # DMA_WIDTH has the pixels of a row with its padding
+        return width, r[READ_WIDTH] * size
+    whole = _ROW * (r[CHANNEL_REAL] + 1) // size
+    return width, -(-max(r[WIDTH], r[LINE_STRIDE]) // whole) * whole * size
 
 
 def converted(r: UnitRegisters, features: n.Values) -> n.Values:

@@ -164,4 +164,5 @@ def _depthwise(
                 patch = view[:, :, y, x]
                 values += patch * weights[y, x]
                 windows += patch
-    return values, None if n.is_float(fetched.precision) else windows
+    no_windows = n.is_float(fetched.precision) or fetched.weights.zeros_added
+    return values, None if no_windows else windows

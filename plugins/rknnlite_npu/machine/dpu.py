@@ -18,7 +18,6 @@ from .moves import check_pools, is_moved
 from .rdma import FLOW, UNPOOL, UNPOOL_KERNEL, Operands
 from .registers import Field, UnitRegisters
 from .scaling import BN, BS, scaled
-from .weights import with_128
 from .writer import ADDRESS, write
 
 __all__ = ["Form", "form_of", "put_out"]
@@ -42,7 +41,6 @@ ZERO_SWITCHES = (
     Field("WINDOW_ALU_SRC", 0x4040, 8, 8),
     Field("WINDOW_SUMS", 0x4054, 31, 31),
 )
-LIMITED = Field("BS_LIMITS", 0x4040, 20, 20)
 OUT_OFFSET = Field("OUT_CVT_OFFSET", 0x4080, signed=True)
 OUT_HALF = Field("FP32TOFP16_EN", 0x4084, 16, 16)
 OUT_SCALE = Field("OUT_CVT_SCALE", 0x4084, 15, 0, signed=True)
@@ -56,7 +54,7 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x400C: 0x000001E0,  # length of bursts
 }
 _MEMORY = 2  # OUTPUT_MODE
-_DEPTHWISE = 3
+_DEPTHWISE = 1, 3
 _LARGEST_CHANNEL = 7
 _ADD = 2  # ALU_ALGO
 _LEAST_OFFSET = 1  # as fp32 this is 1e-45
@@ -92,7 +90,7 @@ def put_out(
 ) -> int:
     """Run the stage and write its result; returns the bytes written."""
     r.need(OUTPUT_MODE, _MEMORY, why="goes on to another unit")
-    r.need(MODE, 0, _DEPTHWISE)
+    r.need(MODE, 0, *_DEPTHWISE)
     r.need(IN_PRECISION, *n.SIZES)
     if r.design.joined:
         check_pools(r, sums is not None and sums.pooled)
@@ -110,7 +108,7 @@ def put_out(
         values = values.astype(np.float32)
     zero_off, *_ = (r[field] for field in (ZERO_BYPASS, ZERO_PER_CHANNEL, ZERO))
     with np.errstate(all="ignore"):
-        if r.design.limits and r.design.core:
+        if r.design.pictures_in_line:
             _check_switches(r, floats)
         if sums is not None and sums.windows is not None and not zero_off:
             values = _less_zero_points(r, values, sums, operands.bs.zero)
@@ -146,16 +144,14 @@ def _accumulators(r: UnitRegisters, form: Form, sums: Optional[Sums]) -> n.Value
 
 
 def _check_switches(r: UnitRegisters, floats: bool) -> None:
-    """What a family with limits has for the sum of a window, and that BS limits what it gives."""
-    for field in (*ZERO_SWITCHES, LIMITED):
+    """What RV1106 has for the sum of a window."""
+    for field in ZERO_SWITCHES:
         r.look(field)
     off = r[ZERO_BYPASS]
     expected = (1, 0, 0, 0) if off else (0, _ADD, 1, 1)
     for field, value in zip(ZERO_SWITCHES, expected):
         if not (r[BS.off] or floats):
             r.need(field, value, why="does not go with whether windows are summed")
-    if not (r[BS.off] or r[BS.relu_off]):
-        r.need(LIMITED, 1)
 
 
 def _less_zero_points(r: UnitRegisters, values: n.Values, sums: Sums, zeros: Optional[n.Values]) -> n.Values:
@@ -163,8 +159,8 @@ def _less_zero_points(r: UnitRegisters, values: n.Values, sums: Sums, zeros: Opt
     windows = sums.windows
     assert windows is not None
     if not r.design.core:
-        factors = np.array([float(with_128(np.array(sums.zero)))]) if zeros is None else zeros
-    elif r[ZERO_PER_CHANNEL]:
+        factors = np.array([float(sums.zero)]) if zeros is None else zeros
+    elif r[ZERO_PER_CHANNEL] or r.design.in_memory:
         if zeros is None:
             r.refuse(ZERO_PER_CHANNEL, "no zero points are fetched")
         factors = zeros

@@ -12,7 +12,7 @@ import numpy as np
 from . import numbers as n
 from .lut import Tables, look_at_tables
 from .registers import Field, UnitRegisters
-from .scaling import alu, bounded, limit_fields, scalar
+from .scaling import alu, limited, limits_of, scalar
 
 __all__ = ["joined"]
 
@@ -33,11 +33,12 @@ FACTOR = Field("EW_MUL_OPERAND", 0x4050, 15, 0, signed=True)
 SCALE = Field("EW_CVT_SCALE", 0x4088, 15, 0, signed=True)
 OFFSET = Field("EW_CVT_OFFSET", 0x4088, 31, 16, signed=True)
 FACTOR_SHIFT = Field("EW_MUL_SHIFT", 0x4080, 21, 16), Field("EW_MUL_SHIFT_NEG", 0x4080, 29, 24)
-LIMITS = limit_fields("EW", 0x405C, 0x4060, 0x4064)
+LOW = Field("EW_LOW", 0x405C), Field("EW_LOW", 0x4064)
+HIGH = Field("EW_HIGH", 0x4060), Field("EW_HIGH", 0x4068)
 
 _LOOKED_AT = (
     *(BYPASS, ALU_BYPASS, MUL_BYPASS, ALU_FETCHED, MUL_FETCHED, PER_CHANNEL, PRODUCT, PRELU, TABLE_BYPASS),
-    *(ALGORITHM, SHIFT, CONVERTED, OPERAND, SCALE, OFFSET, *FACTOR_SHIFT, *LIMITS),
+    *(ALGORITHM, SHIFT, CONVERTED, OPERAND, SCALE, OFFSET, *FACTOR_SHIFT),
 )
 _AS_IT_IS, _BY_SCALE = 1, 2  # EW_CVT
 _UNIT_SCALE = 1
@@ -48,6 +49,7 @@ def joined(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], tables: T
     for field in _LOOKED_AT:
         r.look(field)
     look_at_tables(r)
+    limits = limits_of(r, LOW, HIGH)
     if r[BYPASS]:
         return x
     if not r[TABLE_BYPASS]:
@@ -65,7 +67,7 @@ def joined(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], tables: T
         x = np.where(x < 0, x * operand, x) if r[PRELU] else x * operand
         up, down = (r[field] for field in FACTOR_SHIFT)
         x = n.shifted(x, up) if up == down else np.where(x < 0, n.shifted(x.copy(), down), n.shifted(x, up))
-    return bounded(r, LIMITS, n.saturated(x, n.INT32))
+    return limited(r, limits, n.saturated(x, n.INT32))
 
 
 def _fetched(r: UnitRegisters, x: n.Values, operand: Optional[n.Values]) -> n.Values:

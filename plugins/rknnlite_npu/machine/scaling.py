@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -11,9 +10,11 @@ from . import numbers as n
 from .rdma import PerChannel
 from .registers import Field, UnitRegisters
 
-__all__ = ["BN", "BS", "ScalingFields", "alu", "bounded", "limit_fields", "scalar", "scaled"]
+__all__ = ["BN", "BS", "ScalingFields", "alu", "limit_fields", "limited", "limits_of", "scalar", "scaled"]
 
 _MAX, _MIN, _ADD, _DIVIDE, _MINUS, _ABS, _NEGATE = range(7)
+_ONES = 14  # fields that are one each
+_NONE_BELOW, _NONE_ABOVE = 0x80000000, 0x7FFFFFFF  # no limits, whatever the type
 
 
 class ScalingFields(NamedTuple):
@@ -33,18 +34,16 @@ class ScalingFields(NamedTuple):
     multiplier_fetched: Field
     limit: Field
     shift_negative: Field
-    lower: Field
-    upper: Field
-    lower_again: Field
-    upper_again: Field
+    low: tuple[Field, ...]
+    high: tuple[Field, ...]
     adds_behind: bool
 
 
-def limit_fields(name: str, lower: int, upper: int, again: int) -> tuple[Field, Field, Field, Field]:
-    """Limits of a stage where a family has both: each lies in two registers."""
-    places = zip(("LOWER", "UPPER", "LOWER_AGAIN", "UPPER_AGAIN"), (lower, upper, again, again + 4))
-    lower_, upper_, *others = (Field(f"{name}_{part}", place) for part, place in places)
-    return lower_, upper_, others[0], others[1]
+def limit_fields(name: str, *places: int) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """(lower, upper) limits of designs that have them, twice each; ``places``: of the lower ones, the upper ones are behind."""
+    return tuple(Field(f"{name}_LOW", at) for at in places), tuple(
+        Field(f"{name}_HIGH", at + 4) for at in places
+    )
 
 
 def _fields(
@@ -65,14 +64,14 @@ def _fields(
         Field(f"{name}_MUL_SRC", config + 8, 0, 0),
         Field(f"{name}_RELUX_CMP", config + 12),
         Field(f"{name}_MUL_SHIFT_VALUE_NEG", 0x4010, *negative),
-        *limit_fields(name, config + 12, *limits),
+        *limit_fields(name, *limits),
         adds_behind,
     )
 
 
-BS = _fields("BS", 0x4040, (9, 4), (0x401C, 0x40D8), adds_behind=False)
+BS = _fields("BS", 0x4040, (9, 4), (0x4048, 0x4058), adds_behind=False)
 """Measured on RK3588: (accumulator + number) * multiplier, then the shift."""
-BN = _fields("BN", 0x4060, (15, 10), (0x4028, 0x40E0), adds_behind=True)
+BN = _fields("BN", 0x4060, (15, 10), (0x406C, 0x4074), adds_behind=True)
 """Inferred: the vendor's indices of tables are right so, whose sums are as large as products."""
 
 
@@ -85,8 +84,9 @@ def scaled(
         numbers: what was fetched for it.
         precision: of what flows, for the types of its own numbers.
     """
-    for field in fields[: -1 if r.design.limits else -5]:
+    for field in fields[:_ONES]:
         r.look(field)
+    limits = limits_of(r, fields.low, fields.high)
     if r[fields.off]:
         return x
     behind = fields.adds_behind and not r.design.bn_adds_first
@@ -98,19 +98,36 @@ def scaled(
     if behind and not r[fields.alu_off]:
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
-        x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x)
+        x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x, numbers)
     if not r[fields.relu_off]:
-        if r.design.limits:
-            return bounded(r, fields[-5:-1], x)
         x = np.maximum(x, 0)
         if r[fields.limited]:
             x = np.minimum(x, scalar(r, fields.limit, x))
-    return x
+    return limited(r, limits, x)
+
+
+def limits_of(
+    r: UnitRegisters, low: tuple[Field, ...], high: tuple[Field, ...]
+) -> tuple[Optional[Field], Optional[Field]]:
+    """The limits that are set, of designs that have them; those of both channels of the stage are the same."""
+    if not r.design.limits:
+        return None, None
+    for first, second in (low, high):
+        r.need(second, r[first], why=f"differs from {first.name}")
+    return (None if r[low[0]] == _NONE_BELOW else low[0]), (None if r[high[0]] == _NONE_ABOVE else high[0])
+
+
+def limited(r: UnitRegisters, limits: tuple[Optional[Field], Optional[Field]], x: n.Values) -> n.Values:
+    """Numbers kept between limits."""
+    low, high = limits
+    if low is not None:
+        x = np.maximum(x, scalar(r, low, x))
+    return x if high is None else np.minimum(x, scalar(r, high, x))
 
 
 def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerChannel) -> n.Values:
     operand = scalar(r, fields.alu, x)
-    if r[fields.alu_fetched]:
+    if r[fields.alu_fetched] or r.design.in_memory:
         if numbers.alu is None:
             r.refuse(fields.alu_fetched, "nothing is fetched")
         operand = numbers.alu
@@ -119,7 +136,7 @@ def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerCha
 
 def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precision: int) -> n.Values:
     """What is multiplied with: 16 bits, of floats fp16 or bf16."""
-    if r[fields.multiplier_fetched]:
+    if r[fields.multiplier_fetched] or r.design.in_memory:
         if numbers.multiplier is None:
             r.refuse(fields.multiplier_fetched, "nothing is fetched")
         return numbers.multiplier
@@ -131,9 +148,9 @@ def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precis
     return np.array([bits - (bits >> 15 << 16)], np.float64)
 
 
-def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values) -> n.Values:
+def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values, numbers: PerChannel) -> n.Values:
     """Products divided by 2^shift, those below zero by a shift of their own, limited to int32."""
-    up, down = r[fields.shift], r[fields.shift_negative]
+    up, down = numbers.shifts or (r[fields.shift], r[fields.shift_negative])
     if down not in (0, up):
         shifted = np.where(product < 0, n.shifted(product, down), n.shifted(product, up))
     else:
@@ -142,14 +159,6 @@ def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values) -> n.Va
             shifted *= 2.0**-up
             np.rint(shifted, out=shifted)
     return np.clip(shifted, *n.limits(n.INT32), out=shifted)
-
-
-def bounded(r: UnitRegisters, fields: Sequence[Field], x: n.Values) -> n.Values:
-    """``x`` within its limits: ``fields`` are lower, upper and both again."""
-    lower, upper, *again = fields
-    for field, same in zip(again, (lower, upper)):
-        r.need(field, r[same], why=f"differs from {same.name}")
-    return np.clip(x, scalar(r, lower, x), scalar(r, upper, x))
 
 
 def scalar(r: UnitRegisters, field: Field, x: n.Values) -> n.Values:

@@ -5,8 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from . import numbers as n
-from .cna import CHANNEL, KERNEL, MODE, OUT_ATOMS, OUT_WIDTH, PAD, READ_CHANNEL, STRIDE, WEIGHT_BYTES
-from .cna import KERNEL_BYTES, KERNELS, converted, pad_value, surfaces
+from .cna import (
+    CHANNEL,
+    KERNEL,
+    KERNEL_BYTES,
+    KERNELS,
+    MODE,
+    OUT_ATOMS,
+    OUT_WIDTH,
+    PAD,
+    READ_CHANNEL,
+    STRIDE,
+    WEIGHT_BYTES,
+    converted,
+    pad_value,
+    surfaces,
+)
 from .core import Sums
 from .memory import Memory
 from .registers import Field, UnitRegisters

@@ -67,7 +67,7 @@ def write(
         MachineRefused: a way that is not understood, or a place in no buffer.
     """
     _look(r)
-    if r.design.limits and r.design.core:
+    if r.design.regroups:
         _look_at_more(r)
     stored = n.encoded(values, precision)
     if r[TRANSPOSED] and r[TRANSPOSED_ORIGIN]:
@@ -83,7 +83,7 @@ def write(
     if r[REGROUPED]:
         return _first_bytes(r, memory, stored)
     if packed:
-        regrouped = r.design.limits and r.design.core and r[KEPT]
+        regrouped = r.design.regroups and r[KEPT]
         return (_whole_rows if regrouped else _packed)(r, memory, stored)
     if r[TRANSPOSED]:
         return _exchanged(r, memory, stored)
@@ -217,10 +217,10 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
 
 def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """The first bytes of every atom without gaps between, surface by surface: a cube of few channels as plain rows."""
-    kept = r[REGROUPED] if r.design.limits else _KEPT[r.need(REGROUPED, *_KEPT)]
+    kept = r[REGROUPED] if r.design.regroups else _KEPT[r.need(REGROUPED, *_KEPT)]
     height, width, channels = stored.shape
     size = channels * stored.itemsize
-    one = size == r.design.atom or (r.design.limits and not size % r.design.atom)
+    one = size == r.design.atom or (r.design.regroups and not size % r.design.atom)
     if not one or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
         r.refuse(REGROUPED, "positions of one atom are expected")
     cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height * width, -1, r.design.atom)
@@ -257,13 +257,13 @@ def _transposed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """
     height, width, channels = stored.shape
     atom, lanes = r.design.atom, r.design.atom // _WORD
-    of_words = stored.itemsize == _WORD or (r.design.limits and stored.itemsize == 2 * _WORD)
+    of_words = stored.itemsize == _WORD or (r.design.regroups and stored.itemsize == 2 * _WORD)
     if not of_words or channels * stored.itemsize % atom or atom != _UNDERSTOOD:
         r.refuse(OUT_PRECISION, "whole atoms of eight 16-bit numbers are transposed")
     stored = np.ascontiguousarray(stored).view("<i2")
     channels = stored.shape[2]
     words = r[OF_16_BITS]
-    groups = TRANSPOSED_GROUPS if r.design.limits else GROUPS
+    groups = TRANSPOSED_GROUPS if r.design.regroups else GROUPS
     rows, columns, count = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1, r[groups] + 1
     run = lanes * rows * columns if words else atom
     surfaces = stored.reshape(height * width, channels // lanes, lanes).transpose(1, 0, 2)
@@ -281,7 +281,7 @@ def _transposed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
 def _exchanged(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """Atoms change places: surfaces become rows, rows columns, columns surfaces."""
     height, width, channels = stored.shape
-    if r.design.limits and stored.itemsize == 2 * _WORD:  # whole atoms are moved, whatever they hold
+    if r.design.regroups and stored.itemsize == 2 * _WORD:  # whole atoms are moved, whatever they hold
         stored = np.ascontiguousarray(stored).view("<i2")
         channels = stored.shape[2]
     atom, lanes = r.design.atom, r.design.atom // _WORD

@@ -1,4 +1,4 @@
-"""Whole files for RV1103, RV1106, RV1103B and RV1106B on the machine: within a step of the vendor's simulator, and byte for byte what
+"""Whole files for RV1103, RV1106, RV1103B and RV1106B: within a step of the vendor's simulator, and byte for byte what
 ``fidelity="silicon"`` gives, whose formulas were proven on an RV1103.
 """
 
