@@ -1,4 +1,4 @@
-"""RV1103 and RV1106, whose registers are near RK3588's, and RV1103B and RV1106B, which have fewer units and all registers elsewhere.
+"""RV1103 and RV1106, whose registers are near RK3588's; RV1103B and RV1106B, with fewer units and all registers elsewhere.
 
 Found by comparing words of the same networks for RK3588; results of RV1103 and RV1106 are byte for byte those of the formulas that
 people proved on an RV1103.

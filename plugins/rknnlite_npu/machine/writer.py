@@ -216,18 +216,32 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
 
 
 def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
-    """The first bytes of every atom without gaps between, surface by surface: a cube of few channels as plain rows."""
-    kept = r[REGROUPED] if r.design.regroups else _KEPT[r.need(REGROUPED, *_KEPT)]
+    """The first byte, or the first two, of every atom without gaps between: a cube of one channel as plain rows."""
+    if r.design.regroups:
+        return _cut_rows(r, memory, stored)
+    kept = _KEPT[r.need(REGROUPED, *_KEPT)]
     height, width, channels = stored.shape
-    size = channels * stored.itemsize
-    one = size == r.design.atom or (r.design.regroups and not size % r.design.atom)
+    one = channels * stored.itemsize == r.design.atom
     if not one or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
         r.refuse(REGROUPED, "positions of one atom are expected")
-    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height * width, -1, r.design.atom)
-    first = np.ascontiguousarray(cells.transpose(1, 0, 2)[..., :kept])
+    first = np.ascontiguousarray(np.ascontiguousarray(stored).view(np.uint8)[..., :kept])
     view = memory.view(r[ADDRESS], first.size)
     view[...] = first.reshape(-1)
     return view.size
+
+
+def _cut_rows(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Rows of atoms, surface by surface, without gaps between: of the last atom of each row the first bytes alone."""
+    kept, atom = r[REGROUPED], r.design.atom
+    height, width, channels = stored.shape
+    if channels * stored.itemsize % atom or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
+        r.refuse(REGROUPED, "rows of whole atoms are expected")
+    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height, width, -1, atom).transpose(2, 0, 1, 3)
+    rows = np.ascontiguousarray(cells).reshape(-1, width * atom)[:, : (width - 1) * atom + kept]
+    found = np.ascontiguousarray(rows).reshape(-1)
+    r.need(SURFACE_LENGTH, -(-found.size // atom), why=f"{found.size} bytes are to be written")
+    memory.view(r[ADDRESS], found.size)[...] = found
+    return found.size
 
 
 def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
