@@ -186,6 +186,7 @@ _IDLE: Mapping[int, Mapping[int, int]] = {
         0x4054: 0x80000000,  # zero points are there
         0x407C: 0x00000004,  # comes with products
         0x40C0: _ALL,
+        0x40CC: 0x00000010,
     },
     DPU_RDMA: {
         0x5004: _ALL,  # S_POINTER
@@ -209,8 +210,10 @@ RK3562 = Design(
     run=family_of("RKNPU t4").pair_run,
     whole_surfaces=True,
     limits=True,
+    adds_first=True,
     apart=True,
     counts_last=0,
+    streams=2,
     flow_by_rdma=True,
     parts={_SEQUENCE: CORE},
     places=_PLACES,
@@ -256,6 +259,17 @@ RK3576 = replace(
         scaling.BN.shift_negative: _NONE,
         rdma.BS_USE: rdma.BS_USE.at(0x501C, 10, 8),
         rdma.BN_USE: rdma.BN_USE.at(0x5028, 10, 8),
+        lut.CONFIG: lut.CONFIG.at(0x4108, more=0x68 - 0x2000006),
+        lut.LE_END: lut.LE_END.at(0x4120, signed=True),
+        lut.LO_START: lut.LO_START.at(0x4130, signed=True),
+        lut.LO_END: lut.LO_END.at(0x4140, signed=True),
+        lut.LE_SLOPE: lut.LE_SLOPE.at(0x4150, 15, 0, signed=True),
+        lut.LE_SLOPE_SHIFT: lut.LE_SLOPE_SHIFT.at(0x4160, 4, 0),
+        lut.LO_SLOPE: lut.LO_SLOPE.at(0x4170, 15, 0, signed=True),
+        lut.LO_SLOPE_SHIFT: lut.LO_SLOPE_SHIFT.at(0x4184, 4, 0),
+        **dict.fromkeys((*lut.UNUSED, *lut.UNUSED_TOO), _NONE),
+        lut.LOW_VALUE: lut.LOW_VALUE,
+        lut.HIGH_VALUE: lut.HIGH_VALUE,
         **{field: field for field in (rdma.BS_COMMON, rdma.BS_COMMON_BASE, rdma.BN_COMMON, rdma.BN_COMMON_BASE)},
     },
     idle={

@@ -87,6 +87,7 @@ class Design:
             there is no such thing.
         limits: BS, BN and EW keep their results between two numbers, where RK3588 has bits for it.
         apart: EW has bits for sums, products and quotients each, where RK3588 has one operation.
+        adds_first: BN adds before it multiplies, as BS does.
         in_memory: numbers of BS and BN for all channels are fetched, too.
         flow_by_rdma: DPU_RDMA has the size of what flows, and that of the DPU is the size of what is written.
         precisions: that flow and are right; ``numbers``.
@@ -112,6 +113,7 @@ class Design:
     run: int = 0
     limits: bool = False
     apart: bool = False
+    adds_first: bool = False
     in_memory: bool = False
     flow_by_rdma: bool = False
     precisions: tuple[int, ...] = tuple(n.SIZES)

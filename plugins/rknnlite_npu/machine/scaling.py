@@ -87,12 +87,13 @@ def scaled(
     limits = limits_of(r, fields.low, fields.high)
     if r[fields.off]:
         return x
-    if not (fields.adds_behind or r[fields.alu_off]):
+    adds_behind = fields.adds_behind and not r.design.adds_first
+    if not (adds_behind or r[fields.alu_off]):
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
         factor = _factor(r, fields, numbers, precision)
         x = np.where(x < 0, x * factor, x) if r[fields.prelu] else x * factor
-    if fields.adds_behind and not r[fields.alu_off]:
+    if adds_behind and not r[fields.alu_off]:
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
         x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x, numbers)
