@@ -65,6 +65,7 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     core.OUT_CHANNEL: core.OUT_CHANNEL.at(0x3020, 15, 0),
     core.TRUNCATE: core.TRUNCATE.at(0x3024, 4, 0),
     core.TRUNCATE_ROUND: _NONE,
+    core.TRUNCATE_WINDOWS: core.TRUNCATE_WINDOWS,
     dpu.IN_PRECISION: _NONE,
     dpu.WIDTH: dpu.WIDTH.at(0x4020, 12, 0),
     dpu.HEIGHT: dpu.HEIGHT.at(0x4024, 12, 0),
@@ -103,7 +104,7 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     scaling.BS.alu_fetched: scaling.BS.alu_fetched.at(0x4038, 7, 7),
     scaling.BS.limited: _NONE,
     scaling.BS.relu_off: 1,
-    scaling.BS.prelu: scaling.BS.prelu.at(0x4038, 5, 5),
+    scaling.BS.prelu: scaling.BS.prelu.at(0x4044, 2, 2),
     scaling.BS.multiplier_off: scaling.BS.multiplier_off.at(0x4050, 1, 1),
     scaling.BS.alu_off: scaling.BS.alu_off.at(0x4038, 6, 6),
     scaling.BS.off: scaling.BS.off.at(0x4038, 0, 0),
@@ -173,7 +174,6 @@ _IDLE: Mapping[int, Mapping[int, int]] = {
     CORE: {
         0x3004: _ALL,  # S_POINTER
         0x3018: 0x00000009,  # QD_EN; zero points among the weights
-        0x3024: 0x00000020,
         0x8028: _ALL,
         0x802C: _ALL,
     },
@@ -182,7 +182,6 @@ _IDLE: Mapping[int, Mapping[int, int]] = {
         0x400C: 0x000001E0,  # length of bursts
         0x4030: 0x0000001F,  # how wide elements are
         0x4038: 0x00070010,  # the operation with zero points
-        0x4044: 0x00000004,
         0x4054: 0x80000000,  # zero points are there
         0x407C: 0x00000004,  # comes with products
         0x40C0: _ALL,
@@ -287,7 +286,7 @@ RK3576 = replace(
             0x400C: 0x40000000,
             0x4030: 0x00000F1F,  # how wide elements are
             0x4038: 0x00070010,
-            0x4044: 0x00000006,
+            0x4044: 0x00000002,
             0x4050: 0x8000FFFF,  # zero points are there; how wide elements are
             0x4060: 0x00000800,  # comes with the multiplier's bypass
             0x40D0: _ALL,

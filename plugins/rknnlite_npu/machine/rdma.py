@@ -260,6 +260,8 @@ def _with_common(
     if adds and zero:
         r.refuse(use, "a number to add and a zero point at once: in which order they lie was never seen")
     alu_kind, mul_kind = (n.FP32, n.BF16 if precision == n.BF16 else n.FP16) if n.is_float(precision) else (n.INT32, n.INT16)
+    if multiplies and not shifts and precision == n.INT16:
+        mul_kind = n.FP16  # slopes of int16 layers
     found: dict[str, n.Values] = {}
     for there, name, kind, size in (
         (adds, "alu", alu_kind, 2 * _COMMON),
