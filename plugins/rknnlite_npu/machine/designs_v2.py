@@ -91,10 +91,10 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     writer.HEIGHT: _NONE,
     writer.NOTCH: writer.NOTCH.at(0x4028, 15, 0),
     writer.SECOND_NOTCH: _NONE,
-    writer.ORIGINAL_CHANNEL: writer.ORIGINAL_CHANNEL.at(0x4030, 31, 16),
+    writer.ORIGINAL_CHANNEL: writer.ORIGINAL_CHANNEL.at(0x402C, 12, 0),
     writer.REGROUP_COUNT: _NONE,
     **{field: field.at(0x4050, field.high, field.low) for field in writer.SIZE_E},
-    writer.WRITTEN_CHANNEL: writer.WRITTEN_CHANNEL.at(0x402C, 12, 0),
+    writer.WRITTEN_CHANNEL: writer.WRITTEN_CHANNEL.at(0x4030, 31, 16),
     writer.GROUPS: _NONE,
     writer.OF_16_BITS: _NONE,
     writer.WRITTEN_HEIGHT: writer.WRITTEN_HEIGHT.at(0x4034, 28, 16),
@@ -150,7 +150,7 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     rdma.EW_NONALIGN: _NONE,
     ppu.PAD_VALUE: ppu.PAD_VALUE.at(0x6044, 18, 0, signed=True),
     ppu.PAD_SIGN: _NONE,
-    ppu.SOURCE_SIZE: ppu.SOURCE_SIZE.at(0x7030, 0, 0, inverted=True),  # of int8; others were never seen
+    ppu.SOURCE_SIZE: ppu.SOURCE_SIZE.at(0x7030, 1, 1, more=1),
 }
 
 _IDLE: Mapping[int, Mapping[int, int]] = {

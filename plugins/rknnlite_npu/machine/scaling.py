@@ -132,6 +132,8 @@ def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerCha
 
 def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precision: int) -> n.Values:
     """What is multiplied with: 16 bits, of floats fp16 or bf16."""
+    if r.design.limits and r[fields.prelu] and precision == n.BF16:
+        r.refuse(fields.prelu, "slopes of bf16 lie as fp32, which came out wrong")
     if r[fields.multiplier_fetched] or r.design.in_memory:
         if numbers.multiplier is None:
             r.refuse(fields.multiplier_fetched, "nothing is fetched")

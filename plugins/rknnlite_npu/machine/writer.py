@@ -76,7 +76,11 @@ def write(
     if r[TRANSPOSED_ORIGIN]:
         return _transposed(r, memory, stored)
     lanes = r.design.atom_of(stored.itemsize) // stored.itemsize
-    if r[WRITTEN_CHANNEL] >= -(-stored.shape[2] // lanes) * lanes:
+    if r.design.whole_surfaces:
+        if r[WRITTEN_CHANNEL] > r[ORIGINAL_CHANNEL]:
+            return _spread(r, memory, stored[..., : r[ORIGINAL_CHANNEL] + 1])
+        r.need(WRITTEN_CHANNEL, r[ORIGINAL_CHANNEL], why="differs from the channels of the stage")
+    elif r[WRITTEN_CHANNEL] >= -(-stored.shape[2] // lanes) * lanes:
         return _spread(r, memory, stored)
     return _surfaces(r, memory, stored, repeated)
 
