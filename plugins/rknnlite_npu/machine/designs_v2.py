@@ -90,7 +90,7 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     writer.WIDTH: _NONE,
     writer.HEIGHT: _NONE,
     writer.NOTCH: writer.NOTCH.at(0x4028, 15, 0),
-    writer.SECOND_NOTCH: _NONE,
+    writer.SECOND_NOTCH: writer.SECOND_NOTCH.at(0x4028, 31, 16),
     writer.ORIGINAL_CHANNEL: writer.ORIGINAL_CHANNEL.at(0x402C, 12, 0),
     writer.REGROUP_COUNT: _NONE,
     **{field: field.at(0x4050, field.high, field.low) for field in writer.SIZE_E},

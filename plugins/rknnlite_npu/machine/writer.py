@@ -189,8 +189,11 @@ def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     surfaces, atom = cells.shape[2], r.design.atom
     if atom != cells.shape[3]:
         r.refuse(WRITTEN_CHANNEL, "positions are spread whose atoms are longer")
+    step = r[SURFACE_ADD]
+    if r.design.in_memory:  # counted from the end of what is written of a row
+        step += width * (1 + r[NOTCH]) - r[NOTCH]
     for y in range(height):
-        at = r[ADDRESS] + y * r[SURFACE_ADD] * atom
+        at = r[ADDRESS] + y * step * atom
         row = (1 + r[NOTCH]) * atom
         view = atoms(memory, at, (surfaces, width, 1), r[SURFACE_STRIDE] * atom, row, atom)
         view[...] = cells[y].transpose(1, 0, 2)[:, :, None]
