@@ -54,6 +54,7 @@ _IN_FILES = {
     "RKNPU lite": _Conversion(0x104C, 1, 0xA, dict.fromkeys(range(0x1050, 0x1060, 4), 0x10000)),
     "RKNPU t4": _V2,
     "RKNPU f2": _V2,
+    "RKNPU f3": _V2,
     "RKNPU t3": _Conversion(
         0x104C,
         0,

@@ -23,6 +23,8 @@ OUT_WIDTH = Field("DATAOUT_WIDTH", 0x3014, 15, 0)
 OUT_CHANNEL = Field("DATAOUT_CHANNEL", 0x3018, 15, 0)
 TRUNCATE_ROUND = Field("ROUND_TYPE", 0x301C, 6, 6)
 TRUNCATE = Field("CLIP_TRUNCATE", 0x301C, 4, 0)
+TRUNCATE_WINDOWS = Field("QD_TRUNCATE", 0x3024, 9, 5)
+"""Of designs that have it: the shift of the features' sums, which is that of the products; of pictures it may be one more."""
 
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x3004: 0xFFFFFFFF,  # S_POINTER
@@ -69,8 +71,12 @@ def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
         r.refuse(OUT_HEIGHT, f"{macs} products in one task; those of files have far fewer")
     padded = _padded(r, fetched, height, width)
     values, windows = (_depthwise if weights.depthwise else _dense)(fetched, padded, height, width)
-    if r[TRUNCATE]:
-        values = n.shifted(values, r[TRUNCATE])
+    shift = r[TRUNCATE]
+    if shift:
+        values = n.shifted(values, shift)
+    if r.has(TRUNCATE_WINDOWS):
+        r.need(TRUNCATE_WINDOWS, shift, shift + 1, why="differs from CLIP_TRUNCATE")
+        windows = windows if windows is None or not shift else n.shifted(windows, shift)
     r.finish(WITHOUT_EFFECT)
     return Sums(values, windows, macs, 0 if weights.depthwise else fetched.added)
 

@@ -7,6 +7,7 @@ the simulator's numbers; nobody has measured their arithmetic on a chip.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rknnlite_graph.reading.npu_families import family_of
 
@@ -123,5 +124,6 @@ DESIGNS: Mapping[str, Design] = {
     "RKNPU w1": RV1106B,  # rv1103b, rv1106b
     "RKNPU t4": RK3562,
     "RKNPU f2": RK3576,
+    "RKNPU f3": replace(RK3576, precisions=(n.INT8,)),  # rv1126b; half floats came out wrong
 }
 """Designs by the container's family word."""

@@ -1,7 +1,7 @@
 """The second design, of RK3562 and RK3576: the units of RK3588, whose registers are put together anew.
 
-Found by comparing words of the same networks for RK3588, and as far as files give the simulator's numbers. RK3576 has numbers for all
-channels in memory, which RK3562 has in registers, and stores sizes less one.
+Found by comparing words of the same networks for RK3588, and as far as files give the simulator's numbers. RK3576 has numbers for
+all channels in memory, which RK3562 has in registers, and stores sizes less one.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     core.OUT_CHANNEL: core.OUT_CHANNEL.at(0x3020, 15, 0),
     core.TRUNCATE: core.TRUNCATE.at(0x3024, 4, 0),
     core.TRUNCATE_ROUND: _NONE,
+    core.TRUNCATE_WINDOWS: core.TRUNCATE_WINDOWS,
     dpu.IN_PRECISION: _NONE,
     dpu.WIDTH: dpu.WIDTH.at(0x4020, 12, 0),
     dpu.HEIGHT: dpu.HEIGHT.at(0x4024, 12, 0),
@@ -89,11 +90,11 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     writer.WIDTH: _NONE,
     writer.HEIGHT: _NONE,
     writer.NOTCH: writer.NOTCH.at(0x4028, 15, 0),
-    writer.SECOND_NOTCH: _NONE,
-    writer.ORIGINAL_CHANNEL: writer.ORIGINAL_CHANNEL.at(0x4030, 31, 16),
+    writer.SECOND_NOTCH: writer.SECOND_NOTCH.at(0x4028, 31, 16),
+    writer.ORIGINAL_CHANNEL: writer.ORIGINAL_CHANNEL.at(0x402C, 12, 0),
     writer.REGROUP_COUNT: _NONE,
     **{field: field.at(0x4050, field.high, field.low) for field in writer.SIZE_E},
-    writer.WRITTEN_CHANNEL: writer.WRITTEN_CHANNEL.at(0x402C, 12, 0),
+    writer.WRITTEN_CHANNEL: writer.WRITTEN_CHANNEL.at(0x4030, 31, 16),
     writer.GROUPS: _NONE,
     writer.OF_16_BITS: _NONE,
     writer.WRITTEN_HEIGHT: writer.WRITTEN_HEIGHT.at(0x4034, 28, 16),
@@ -103,7 +104,7 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     scaling.BS.alu_fetched: scaling.BS.alu_fetched.at(0x4038, 7, 7),
     scaling.BS.limited: _NONE,
     scaling.BS.relu_off: 1,
-    scaling.BS.prelu: scaling.BS.prelu.at(0x4038, 5, 5),
+    scaling.BS.prelu: scaling.BS.prelu.at(0x4044, 2, 2),
     scaling.BS.multiplier_off: scaling.BS.multiplier_off.at(0x4050, 1, 1),
     scaling.BS.alu_off: scaling.BS.alu_off.at(0x4038, 6, 6),
     scaling.BS.off: scaling.BS.off.at(0x4038, 0, 0),
@@ -149,7 +150,7 @@ _PLACES: Mapping[Field, Union[Field, int]] = {
     rdma.EW_NONALIGN: _NONE,
     ppu.PAD_VALUE: ppu.PAD_VALUE.at(0x6044, 18, 0, signed=True),
     ppu.PAD_SIGN: _NONE,
-    ppu.SOURCE_SIZE: ppu.SOURCE_SIZE.at(0x7030, 0, 0, inverted=True),  # of int8; others were never seen
+    ppu.SOURCE_SIZE: ppu.SOURCE_SIZE.at(0x7030, 1, 1, more=1),
 }
 
 _IDLE: Mapping[int, Mapping[int, int]] = {
@@ -173,7 +174,6 @@ _IDLE: Mapping[int, Mapping[int, int]] = {
     CORE: {
         0x3004: _ALL,  # S_POINTER
         0x3018: 0x00000009,  # QD_EN; zero points among the weights
-        0x3024: 0x00000020,
         0x8028: _ALL,
         0x802C: _ALL,
     },
@@ -182,10 +182,10 @@ _IDLE: Mapping[int, Mapping[int, int]] = {
         0x400C: 0x000001E0,  # length of bursts
         0x4030: 0x0000001F,  # how wide elements are
         0x4038: 0x00070010,  # the operation with zero points
-        0x4044: 0x00000004,
         0x4054: 0x80000000,  # zero points are there
         0x407C: 0x00000004,  # comes with products
         0x40C0: _ALL,
+        0x40CC: 0x00000010,
     },
     DPU_RDMA: {
         0x5004: _ALL,  # S_POINTER
@@ -209,8 +209,10 @@ RK3562 = Design(
     run=family_of("RKNPU t4").pair_run,
     whole_surfaces=True,
     limits=True,
+    adds_first=True,
     apart=True,
     counts_last=0,
+    streams=2,
     flow_by_rdma=True,
     parts={_SEQUENCE: CORE},
     places=_PLACES,
@@ -256,6 +258,17 @@ RK3576 = replace(
         scaling.BN.shift_negative: _NONE,
         rdma.BS_USE: rdma.BS_USE.at(0x501C, 10, 8),
         rdma.BN_USE: rdma.BN_USE.at(0x5028, 10, 8),
+        lut.CONFIG: lut.CONFIG.at(0x4108, more=0x68 - 0x2000006),
+        lut.LE_END: lut.LE_END.at(0x4120, signed=True),
+        lut.LO_START: lut.LO_START.at(0x4130, signed=True),
+        lut.LO_END: lut.LO_END.at(0x4140, signed=True),
+        lut.LE_SLOPE: lut.LE_SLOPE.at(0x4150, 15, 0, signed=True),
+        lut.LE_SLOPE_SHIFT: lut.LE_SLOPE_SHIFT.at(0x4160, 4, 0),
+        lut.LO_SLOPE: lut.LO_SLOPE.at(0x4170, 15, 0, signed=True),
+        lut.LO_SLOPE_SHIFT: lut.LO_SLOPE_SHIFT.at(0x4184, 4, 0),
+        **dict.fromkeys((*lut.UNUSED, *lut.UNUSED_TOO), _NONE),
+        lut.LOW_VALUE: lut.LOW_VALUE,
+        lut.HIGH_VALUE: lut.HIGH_VALUE,
         **{
             field: field
             for field in (rdma.BS_COMMON, rdma.BS_COMMON_BASE, rdma.BN_COMMON, rdma.BN_COMMON_BASE)
@@ -276,7 +289,7 @@ RK3576 = replace(
             0x400C: 0x40000000,
             0x4030: 0x00000F1F,  # how wide elements are
             0x4038: 0x00070010,
-            0x4044: 0x00000006,
+            0x4044: 0x00000002,
             0x4050: 0x8000FFFF,  # zero points are there; how wide elements are
             0x4060: 0x00000800,  # comes with the multiplier's bypass
             0x40D0: _ALL,

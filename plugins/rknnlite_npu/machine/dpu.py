@@ -81,6 +81,8 @@ def form_of(r: UnitRegisters, rdma: Optional[UnitRegisters] = None) -> Form:
         height, width, channels = (rdma[field] + 1 for field in FLOW)
         if rdma[UNPOOL]:
             width *= rdma[UNPOOL_KERNEL[1]] + 1
+            if r.design.whole_surfaces:  # DPU_RDMA counts wider elements there
+                channels = r[CHANNEL] + 1
         return Form(height, width, channels, bool(r[FLYING]), precision)
     return Form(r[HEIGHT] + 1, r[WIDTH] + 1, r[CHANNEL] + 1, bool(r[FLYING]), precision)
 

@@ -274,7 +274,7 @@ def _per_channel(
         part = np.ascontiguousarray(records[:, at : at + group * width])
         found.append(n.decoded(part, kind).reshape(-1)[:channels].astype(_kind(precision)))
         at += group * width
-    return PerChannel(*found)
+    return PerChannel(found[0], found[1], found[2])
 
 
 def _with_common(
@@ -288,6 +288,8 @@ def _with_common(
     alu_kind, mul_kind = (
         (n.FP32, n.BF16 if precision == n.BF16 else n.FP16) if n.is_float(precision) else (n.INT32, n.INT16)
     )
+    if multiplies and not shifts and precision == n.INT16:
+        mul_kind = n.FP16  # slopes of int16 layers
     found: dict[str, n.Values] = {}
     for there, name, kind, size in (
         (adds, "alu", alu_kind, 2 * _COMMON),
@@ -300,7 +302,11 @@ def _with_common(
             found[name] = n.decoded(memory.view(at, n.SIZES[kind]), kind).astype(_kind(precision))
             at += size
     if not shifts:
-        return own._replace(**found)
+        return own._replace(
+            alu=found.get("alu", own.alu),
+            zero=found.get("zero", own.zero),
+            multiplier=found.get("multiplier", own.multiplier),
+        )
     above, below = memory.view(at, 2).tolist()
     if max(above, below) > _LARGEST_SHIFT:
         r.refuse(base, f"shifts by {above} and {below}")

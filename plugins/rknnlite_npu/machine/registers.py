@@ -87,10 +87,10 @@ class Design:
             there is no such thing.
         limits: BS, BN and EW keep their results between two numbers, where RK3588 has bits for it.
         apart: EW has bits for sums, products and quotients each, where RK3588 has one operation.
+        adds_first: BN adds before it multiplies, as BS does.
         in_memory: numbers of BS and BN for all channels are fetched, too.
         offset_first: the offset of the output is added before its shift.
         offset_in_products: offsets of the conversion are stored times 2^shift.
-        bn_adds_first: BN adds before its product.
         regroups: rows may get another length while they are written, and words of 32 bits are moved as two of 16.
         as_stored: weights have as many inputs as the bytes of a kernel say.
         core: it has a unit CORE of its own; else its fields are among those of the CNA.
@@ -122,9 +122,9 @@ class Design:
     run: int = 0
     limits: bool = False
     apart: bool = False
+    adds_first: bool = False
     in_memory: bool = False
     offset_first: bool = False
-    bn_adds_first: bool = False
     offset_in_products: bool = False
     as_stored: bool = False
     regroups: bool = False

@@ -85,17 +85,18 @@ def scaled(
         precision: of what flows, for the types of its own numbers.
     """
     for field in fields[:_ONES]:
+        assert isinstance(field, Field)
         r.look(field)
     limits = limits_of(r, fields.low, fields.high)
     if r[fields.off]:
         return x
-    behind = fields.adds_behind and not r.design.bn_adds_first
-    if not (behind or r[fields.alu_off]):
+    adds_behind = fields.adds_behind and not r.design.adds_first
+    if not (adds_behind or r[fields.alu_off]):
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
         factor = _factor(r, fields, numbers, precision)
         x = np.where(x < 0, x * factor, x) if r[fields.prelu] else x * factor
-    if behind and not r[fields.alu_off]:
+    if adds_behind and not r[fields.alu_off]:
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
         x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x, numbers)
@@ -136,6 +137,8 @@ def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerCha
 
 def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precision: int) -> n.Values:
     """What is multiplied with: 16 bits, of floats fp16 or bf16."""
+    if r.design.limits and r[fields.prelu] and precision == n.BF16:
+        r.refuse(fields.prelu, "slopes of bf16 lie as fp32, which came out wrong")
     if r[fields.multiplier_fetched] or r.design.in_memory:
         if numbers.multiplier is None:
             r.refuse(fields.multiplier_fetched, "nothing is fetched")

@@ -90,6 +90,11 @@ def write(
     if r[TRANSPOSED_ORIGIN]:
         return _transposed(r, memory, stored)
     if _is_spread(r, stored):
+        stored = (
+            stored[..., : r[ORIGINAL_CHANNEL] + 1]
+            if r.design.whole_surfaces and r.design.counts_spread
+            else stored
+        )
         return _spread(r, memory, stored)
     return _surfaces(r, memory, stored, repeated)
 
@@ -109,9 +114,13 @@ def _is_spread(r: UnitRegisters, stored: n.Values) -> bool:
     """Whether positions get gaps between."""
     height, width, channels = stored.shape
     if not r.design.counts_spread:
-        return (height, width) != (width, 1) == (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1)
+        return bool((height, width) != (width, 1) == (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1))
+    if r.design.whole_surfaces:
+        if r[WRITTEN_CHANNEL] < r[ORIGINAL_CHANNEL]:
+            r.refuse(WRITTEN_CHANNEL, "differs from the channels of the stage")
+        return bool(r[WRITTEN_CHANNEL] > r[ORIGINAL_CHANNEL])
     lanes = r.design.atom_of(stored.itemsize) // stored.itemsize
-    return r[WRITTEN_CHANNEL] >= -(-channels // lanes) * lanes
+    return bool(r[WRITTEN_CHANNEL] >= -(-channels // lanes) * lanes)
 
 
 def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
@@ -254,7 +263,11 @@ def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     surfaces, atom = cells.shape[2], r.design.atom
     if atom != cells.shape[3]:
         r.refuse(WRITTEN_CHANNEL, "positions are spread whose atoms are longer")
-    step = group_stride(r) if r.design.joined else r[SURFACE_ADD] * atom
+    step = r[SURFACE_ADD] * atom
+    if r.design.joined:
+        step = group_stride(r)
+    elif r.design.in_memory:  # counted from the end of what is written of a row
+        step += (width * (1 + r[NOTCH]) - r[NOTCH]) * atom
     for y in range(height):
         at = r[ADDRESS] + y * step
         row = (1 + r[NOTCH]) * atom

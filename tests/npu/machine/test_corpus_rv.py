@@ -1,5 +1,5 @@
-"""Whole files for RV1103, RV1106, RV1103B and RV1106B: within a step of the vendor's simulator, and byte for byte what
-``fidelity="silicon"`` gives, whose formulas were proven on an RV1103.
+"""Whole int8 files for RV1103, RV1106, RV1103B, RV1106B and RV1126B: within a step of the vendor's simulator, and byte for byte
+what ``fidelity="silicon"`` gives, whose formulas were proven on an RV1103.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.corpus import DATA, genuine, goldens
 
 from .test_corpus import FUSED, differences
 
-FAMILIES = {"t3": ("rv1103", "rv1106"), "w1": ("rv1103b", "rv1106b")}
+FAMILIES = {"t3": ("rv1103", "rv1106"), "w1": ("rv1103b", "rv1106b"), "f3": ("rv1126b",)}
 PRODUCTS = "the chip converts the first operand to another step, and rounds there"
 EXPLAINED = {
     "deconv_k4_s2_silu.rv1106.i8": (2, FUSED),
@@ -30,14 +30,16 @@ REFUSED = {
     "arithmetic.rv1103b.i8": "elements of eight bits that are not converted",
     "attention.rv1106.i8": "PROC_PRECISION = 0x2",
     "lstm.rv1106.i8": "ERDMA_DATA_SIZE = 0x3",
+    "deconv_k4_s2.rv1126b.fp16": "IN_PRECISION = 0x2",
     "softmaxes.rv1103b.i8": "MODE = 0x2003031",
+    "yolov5_decode.rv1126b.i8": "whole atoms of eight 16-bit numbers are transposed",
 }
 """Files -> what of them is not understood: half floats, numbers of 32 bits per position, a maximum with bare numbers."""
 TOO_SMALL = "acts_alone.rv1106.i8"
 """The converter gives two outputs less memory than its commands write."""
 LEFT_TO_SIMULATOR = ("product_tails.rv1106.i8",)
 """Products of activations on RV1106, which the CPU reference has by the simulator's arithmetic."""
-MOST_FARTHER = {"t3": 2, "w1": 0}
+MOST_FARTHER = {"t3": 2, "w1": 0, "f3": 0}
 
 
 def files(family: str) -> list[Path]:
@@ -55,7 +57,7 @@ def check(path: Path) -> None:
     "name",
     ["conv_uneven.rv1103.i8", "depthwise_5x5.rv1106.i8", "pooling.rv1106.i8", "residual_leaky_add.rv1106.i8", "act_silu.rv1106.i8",
      "conv_mul.rv1106.i8", "resize.rv1106.i8", "conv_uneven.rv1106b.i8", "deconv_k5_s3.rv1103b.i8", "unet_like.rv1103b.i8",
-     "product_tails.rv1103b.i8", "channels.rv1103b.i8", "shapes.rv1103b.i8", "squeeze_excite.rv1103b.i8"],
+     "resnet_like.rv1126b.i8", "product_tails.rv1103b.i8", "channels.rv1103b.i8", "shapes.rv1103b.i8", "squeeze_excite.rv1103b.i8"],
 )  # fmt: skip
 def test_some_files(name: str) -> None:
     check(genuine(name))
@@ -109,7 +111,7 @@ def test_outputs_that_would_overlap_are_refused() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_nearly_every_file_is_within_one_step(family: str) -> None:
     names = [path.stem for path in files(family)]
-    assert len(names) > 20
+    assert len(names) > 8
     assert sum(name in EXPLAINED for name in names) <= MOST_FARTHER[family]
 
 
