@@ -9,7 +9,8 @@ inputs that words change.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from rknnlite_graph.pixel_factors import ChannelFactor, channel_factors
@@ -31,9 +32,44 @@ __all__ = [
 ]
 
 _RECORDED = "RKNPU v2"
-_IN_FILES = "RKNPU lite"
-_ELEMENTS = 0xA  # conversion register of this family's layers that convert nothing; 0x10000 is their factor
-_ONE = 0x10000
+
+
+class _Conversion(NamedTuple):
+    """Where files of a family convert uint8 pixels, and how layers that convert nothing look there."""
+
+    register: int
+    converts: int
+    """What that bit is where it does."""
+    elements: int
+    factors: Mapping[int, int]
+    features: int = 0x1070
+    bit: int = 0
+    """Which bit tells whether it does, where it is not the lowest."""
+
+
+_V2 = _Conversion(
+    0x1048, 0, 0xB, {0x104C: 0x10001, 0x1050: 0x10001, **dict.fromkeys(range(0x1054, 0x1064, 4), 0)}, 0x1088
+)
+_IN_FILES = {
+    "RKNPU lite": _Conversion(0x104C, 1, 0xA, dict.fromkeys(range(0x1050, 0x1060, 4), 0x10000)),
+    "RKNPU t4": _V2,
+    "RKNPU f2": _V2,
+    "RKNPU f3": _V2,
+    "RKNPU t3": _Conversion(
+        0x104C,
+        0,
+        0x9,
+        {0x1050: 0x10001, 0x1054: 0x10001, **dict.fromkeys((0x101C, 0x1058, 0x105C, 0x106C), 0)},
+    ),
+    "RKNPU w1": _Conversion(
+        0x1100,
+        1,
+        0,
+        {0x1060: 0x10001, 0x1064: 0x10001, **dict.fromkeys(range(0x1050, 0x1060, 4), 0)},
+        0x1034,
+        bit=24,
+    ),
+}
 _FEATURES = 0x1070  # where features begin
 _SIZE, _CONVERT, _FACTORS, _LINE, _SURFACE, _LANES = 0x1020, 0x104C, 0x1050, 0x107C, 0x1080, 0x1180
 _MOST_CHANNELS = 4
@@ -43,30 +79,33 @@ _WIDTH = 16  # rows have a multiple of it, in pixels
 
 def converts_itself(program: NpuProgram) -> bool:
     """Whether the words of the file convert uint8 pixels as they are."""
-    return program.moved or program.family == _IN_FILES
+    return program.moved or program.family in _IN_FILES
 
 
 def with_elements(program: NpuProgram, words: Words) -> Words:
     """The words with every first layer of few channels changed for elements of the input's own type.
 
     Where those of the file convert pixels, by analogy with layers of more channels, which convert nothing. On RK3588 rows have
-    the stride of the input's rows, as they have for pixels; files have the width. No recording has either. The mini format's stay.
+    the stride of the input's rows, as they have for pixels; files have the width. No recording has either.
     """
     if program.family == _RECORDED:
         return _with_rows(program, words)
-    if program.family != _IN_FILES:
+    if program.family not in _IN_FILES:
         return words
+    form = _IN_FILES[program.family]
     changed = words.copy()
     for first, amount in _first_layers(program):
         part = changed[first : first + amount]
         registers = numbers_of(part)
-        convert = registers == _CONVERT
-        if not (values_of(part[convert]) & np.uint64(1)).any():
+        convert = registers == form.register
+        if not (
+            values_of(part[convert]) >> np.uint64(form.bit) & np.uint64(1) == np.uint64(form.converts)
+        ).any():
             continue
         new = values_of(part)
-        new[convert] = _ELEMENTS
-        for lane in range(_MOST_CHANNELS):
-            new[registers == _FACTORS + 4 * lane] = _ONE
+        new[convert] = form.elements
+        for register, value in form.factors.items():
+            new[registers == register] = value
         of_cna = units_of(part) == CNA
         changed[first : first + amount] = np.where(of_cna, with_values(part, new), part)
     return changed
@@ -137,13 +176,14 @@ def _readers(program: NpuProgram) -> Iterator[tuple[int, set[int]]]:
     for task in program.tasks:
         nodes_of.setdefault(task.first, set()).add(task.node)
     starts = [first for first, _ in program.extents]
+    features = _IN_FILES[program.family].features if program.family in _IN_FILES else _FEATURES
     for number, index in enumerate(program.inputs):
         native = program.tensors[index].native
         if len(native) != 5 or native[1] != 1 or not 0 < native[4] <= _MOST_CHANNELS:
             continue
         found: set[int] = set()
         for tensor, _, word in program.relocations:
-            if tensor == index and int(program.words[word]) & 0xFFFF == _FEATURES:
+            if tensor == index and int(program.words[word]) & 0xFFFF == features:
                 found |= nodes_of.get(starts[bisect_right(starts, word) - 1], set())
         if found:
             yield number, found

@@ -157,14 +157,15 @@ def _join_kernel(view: NodeView, registers: OutputRegisters) -> Optional[Kernel]
     if len(view.live) == 1 and view.is_const(0) != view.is_const(1):
         return _with_constant(view, registers, 1 if view.is_const(0) else 0)
     if len(view.inputs) == 2 and not (view.is_const(0) or view.is_const(1)):
-        return _of_two(view, registers, 0, 1)
+        repeated = op in _PRODUCTS and np.prod(view.tensor(0).shape) < np.prod(view.tensor(1).shape)
+        return _of_two(view, registers, int(repeated), int(not repeated))
     return None
 
 
 def _of_two(view: NodeView, registers: OutputRegisters, one: int, other: int) -> Kernel:
-    """Both are tensors of the network, or one and the same."""
+    """Both are tensors of the network, or one and the same; ``one`` stands where a sum does: it is never repeated."""
     first, second = first_operand(view.tensor(one), registers), operand_converter(view, other, registers)
-    unit, places = _join_unit(view, registers), (0, min(1, len(view.live) - 1) if other else 0)
+    unit, places = _join_unit(view, registers), tuple(min(i, len(view.live) - 1) for i in (one, other))
     finish = _stored(view, registers, lambda values: values)
     return lambda values: [finish(unit(first(values[places[0]]), second(values[places[1]])))]
 

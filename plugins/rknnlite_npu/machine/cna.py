@@ -11,10 +11,10 @@ from . import numbers as n
 from .compressed import COMPRESSION, plain_bytes
 from .memory import Memory
 from .prepared_weights import PreparedWeights, WeightStore
-from .registers import Field, UnitRegisters
+from .registers import Field, Mode, UnitRegisters
 from .surfaces import atoms, check_size, numbers
 
-__all__ = ["Fetched", "fetch"]
+__all__ = ["Fetched", "converted", "fetch", "pad_value", "surfaces"]
 
 NONALIGN = Field("NONALIGN_DMA", 0x100C, 30, 30)
 GROUP_LINE_OFF = Field("GROUP_LINE_OFF", 0x100C, 29, 29)
@@ -43,6 +43,7 @@ CONVERT_TYPE = Field("CVT_TYPE", 0x104C, 1, 1)
 CONVERT_BYPASS = Field("CVT_BYPASS", 0x104C, 0, 0)
 CONVERT_SCALE = tuple(Field(f"CVT_SCALE{k}", 0x1050 + 4 * k, 31, 16, signed=True) for k in range(4))
 CONVERT_OFFSET = tuple(Field(f"CVT_OFFSET{k}", 0x1050 + 4 * k, 15, 0, signed=True) for k in range(4))
+CONVERT_ODD = tuple(Field(f"CVT_ODD_{k}", 0x104C, 28 + k, 28 + k) for k in range(4))
 PAD = Field("PAD_TOP", 0x1068, 3, 0), Field("PAD_LEFT", 0x1068, 7, 4)
 FEATURES = Field("FEATURE_DATA_ADDR", 0x1070)
 LINE_STRIDE = Field("LINE_STRIDE", 0x107C, 27, 0)
@@ -50,9 +51,12 @@ SURFACE_STRIDE = Field("SURF_STRIDE", 0x1080, 27, 0, signed=True)
 READ_WIDTH = Field("DMA_WIDTH", 0x1084, 29, 16)
 READ_HEIGHT = Field("DMA_HEIGHT", 0x1084, 10, 0)
 READ_CHANNEL = Field("DMA_CHANNEL", 0x1088, 15, 0)
+KEPT = Field("DATA_REUSE", 0x102C, 15, 0)
 WEIGHTS = Field("DECOMP_ADDR0", 0x1110)
 CONVERTED = Field("PER_CHANNEL_CVT_EN", 0x1180)
 PAD_VALUE = Field("PAD_VALUE", 0x1184)
+WEIGHT_ZERO = Field("WEIGHT_ZERO", 0x1074)
+"""Of designs that have it: a number that is added to all weights of a depthwise convolution, twice."""
 
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x1004: 0xFFFFFFFF,  # S_POINTER: which group of registers is written and run, as the machine follows it anyway
@@ -62,8 +66,9 @@ WITHOUT_EFFECT: Mapping[int, int] = {
     0x1078: 0x800F000F,  # lengths of bursts
     0x1100: 0x00000008,  # compression is bypassed
 }
-_DIRECT, _DEPTHWISE = 0, 3
 _FIRST_PIXELS, _MOST_PIXELS = 8, 11  # ARGB_IN of one channel, of four
+_ROW = 16  # bytes of every channel that a row of a picture is rounded up to
+_MIDDLE = 0x80
 _LINES = 4  # rows whose strides are counted at once
 
 
@@ -76,6 +81,8 @@ class Fetched:
         weights: of at least as many channels.
         pad: value of a position outside; ``before``: such positions above and to the left.
         read: bytes.
+        out: rows and columns of the output.
+        added: to every weight of a dense convolution.
     """
 
     features: n.Values
@@ -86,6 +93,8 @@ class Fetched:
     stride: tuple[int, int]
     dilation: tuple[int, int]
     read: int
+    out: tuple[int, int]
+    added: int
 
 
 def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
@@ -94,15 +103,18 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     Raises:
         MachineRefused: a mode that is not understood, or bytes that lie in no buffer.
     """
-    mode = r.need(MODE, _DIRECT, _DEPTHWISE)
+    mode = r.design.modes[r.need(MODE, *r.design.modes)]
     precision = r.need(IN_PRECISION, n.INT8, n.INT16, n.FP16, n.BF16)
     if precision not in r.design.precisions:
         r.refuse(IN_PRECISION)
     r.need(PROC_PRECISION, precision, why="differs from IN_PRECISION")
-    pad = _pad(r, precision)
-    features = _pixels(r, memory, precision) if r[PIXELS] else _surfaces(r, memory, precision)
+    pad = pad_value(r, precision)
+    if r[PIXELS]:
+        features = _pixels(r, memory, precision) if r.design.core else _rows(r, memory)
+    else:
+        features = surfaces(r, memory, precision)
     read = r[WEIGHT_BYTES] + features.size * n.SIZES[precision]
-    features = _converted(r, features)
+    features = converted(r, features)
     features = _grown(r, features, pad)
     if r[COMPRESSION]:
         plain = plain_bytes(r, memory, r[WEIGHTS], r[WEIGHT_BYTES])
@@ -114,9 +126,14 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
     lanes = r[KERNEL_BYTES] // (
         taps * n.SIZES[precision]
     )  # three quarters of a block are stored as a whole one
-    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
-    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode == _DEPTHWISE, r.design)
-    _ = r[OUT_WIDTH], r[OUT_ATOMS]
+    if not r.design.as_stored:
+        lanes = max(lanes, r[CHANNEL])
+    shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], lanes)
+    zero = _weight_zero(r, mode, precision)
+    of_weights = zero if mode is Mode.DEPTHWISE else 0
+    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode, r.design, of_weights)
+    width = max(1, r[OUT_WIDTH])
+    height = r[OUT_ATOMS] // width
     fetched = Fetched(
         features[..., : weights.values.shape[-1]],
         weights,
@@ -126,12 +143,26 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         (r[STRIDE[0]], r[STRIDE[1]]),
         (r[DILATION[0]] + 1, r[DILATION[1]] + 1),
         read,
+        (height, width),
+        zero - of_weights,
     )
     r.finish(WITHOUT_EFFECT)
     return fetched
 
 
-def _pad(r: UnitRegisters, precision: int) -> float:
+def _weight_zero(r: UnitRegisters, mode: Mode, precision: int) -> int:
+    """What is added to weights; -128 stands for 128, which a byte does not hold."""
+    if not r.has(WEIGHT_ZERO):
+        return 0
+    byte = r[WEIGHT_ZERO] & 0xFF
+    if not r.design.pictures_in_line:
+        r.need(WEIGHT_ZERO, byte << 8 | byte, why="is not the same number twice")
+    if byte and r.design.core and (mode is not Mode.DEPTHWISE or precision != n.INT8):
+        r.refuse(WEIGHT_ZERO, "zero points of other than depthwise weights of int8")
+    return byte - (byte >> 7 << 8) if byte != _MIDDLE else byte
+
+
+def pad_value(r: UnitRegisters, precision: int) -> float:
     """The value of positions outside, in the type of features."""
     value = r[PAD_VALUE]
     if precision == n.FP16:
@@ -148,46 +179,52 @@ def _kind(precision: int) -> type[np.floating]:
     return np.float64 if precision == n.INT16 else np.float32
 
 
-def _surfaces(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
-    """(H, W, C) of surfaces: C / C2 of them, in rows of W atoms."""
+def surfaces(r: UnitRegisters, memory: Memory, precision: int, row_unit: int = 0) -> n.Values:
+    """(H, W, C) of surfaces: C / C2 of them, in rows of W atoms. ``row_unit``: bytes that strides of rows are counted in, if other
+    than else.
+    """
     r.need(NONALIGN, 0)
     height, width = r[HEIGHT], r[WIDTH]
     for field, expected in ((READ_WIDTH, width), (READ_HEIGHT, height), (READ_CHANNEL, r[CHANNEL])):
+        if field is READ_HEIGHT and r.design.rows_stay and r[KEPT] and 0 < r[READ_HEIGHT] < height:
+            continue  # the first rows are there from the task before, and lie above
         r.need(field, expected, why="differs from the size of the features")
     channels = r[CHANNEL_REAL] + 1
     if r.design.counts_last:
         channels += max(0, r[CHANNEL] - 1) // r.design.counts_last * r.design.counts_last
     atom = r.design.atom
     lanes = atom // n.SIZES[precision]
-    surfaces = -(-channels // lanes)
-    check_size(r.unit, r.task, height, width, surfaces * lanes)
+    count = -(-channels // lanes)
+    check_size(r.unit, r.task, height, width, count * lanes)
     if r.design.line_strides:
         row, surface = r[LINE_STRIDE] * atom, r[SURFACE_STRIDE] * atom
+    elif r.design.whole_surfaces:
+        row = r[LINE_STRIDE] * (row_unit or (atom if r[GROUP_LINE_OFF] else atom // _LINES))
+        surface = r[SURFACE_STRIDE] * atom
     elif r[GROUP_LINE_OFF]:
         row, surface = r[LINE_STRIDE] * atom, (r[SURFACE_STRIDE] + width) * atom
     else:  # four rows are a group, of whose end the next surface is counted
         row, surface = r[LINE_STRIDE] * (atom // _LINES), (r[SURFACE_STRIDE] + r[LINE_STRIDE]) * atom
-    view = atoms(memory, r[FEATURES], (surfaces, height, width), surface, row, atom)
+    address = r[FEATURES] - (height - r[READ_HEIGHT]) * row
+    view = atoms(memory, address, (count, height, width), surface, row, atom)
     return numbers(view, precision, _kind(precision))[..., :channels]
 
 
 def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     """(H, W, C) of a picture whose positions have one to four channels; the stride of its rows counts positions."""
     r.need(PIXELS, *range(_FIRST_PIXELS, _MOST_PIXELS + 1))
-    if not r.design.line_strides:
+    if not (r.design.line_strides or r.design.whole_surfaces):
         r.need(NONALIGN, 1, why="pixels at any byte are expected")
         r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
     channels, height = r[PIXELS] - _FIRST_PIXELS + 1, r[HEIGHT]
     r.need(CHANNEL_REAL, channels - 1, why="differs from the number of channels of a pixel")
-    r.need(READ_HEIGHT, height, why="differs from the height of the features")
-    r.need(READ_CHANNEL, r[CHANNEL], why="differs from the channels of the features")
+    if r.design.pictures_in_line:
+        return _strip(r, memory, channels)
+    r.look(GROUP_LINE_OFF)
     size = channels * n.SIZES[precision]
-    width = min(r[WIDTH], r[READ_WIDTH])
+    width, row = _pixel_rows(r, size, height)
     check_size(r.unit, r.task, height, width, channels)
-    row = r[LINE_STRIDE] * size
-    if r.design.line_strides:  # DMA_WIDTH has the pixels of a row with its padding
-        row = r[READ_WIDTH] * size
-    _ = r[SURFACE_STRIDE]
+    _ = r[SURFACE_STRIDE], r[LINE_STRIDE]
     view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=size)
     if precision == n.INT8 and not r[CONVERT_BYPASS] and not r[DATA_SIGN]:
         pixels: n.Values = view[0].astype(np.float32)  # uint8
@@ -195,7 +232,54 @@ def _pixels(r: UnitRegisters, memory: Memory, precision: int) -> n.Values:
     return numbers(view, precision, _kind(precision))
 
 
-def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
+def _rows(r: UnitRegisters, memory: Memory) -> n.Values:
+    """(H, W, C) of a picture in rows of atoms, whose channels are counted as those of surfaces are."""
+    height, width, channels, atom = r[HEIGHT], r[WIDTH], r[CHANNEL_REAL] + 1, r.design.atom
+    r.need(CHANNEL, channels, why="differs from the number of channels of a pixel")
+    r.need(READ_HEIGHT, height, why="differs from the height of the features")
+    row = r[LINE_STRIDE] * atom
+    r.need(READ_WIDTH, row // channels, why=f"rows of {row} bytes are expected")
+    _ = r[SURFACE_STRIDE]
+    check_size(r.unit, r.task, height, width, channels)
+    view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=channels)
+    found: n.Values = view[0].view(np.int8 if r[CONVERT_BYPASS] else np.uint8).astype(np.float32)
+    return found
+
+
+def _strip(r: UnitRegisters, memory: Memory, channels: int) -> n.Values:
+    """(H, W, C) of a picture that is read as one line of atoms; a row takes a whole number of them."""
+    height, width, atom = r[HEIGHT], r[WIDTH], r.design.atom
+    r.need(GROUP_LINE_OFF, 1, why="pixels without groups of lines are expected")
+    r.need(IN_PRECISION, n.INT8)
+    r.need(READ_HEIGHT, 1, why="a picture in one line is expected")
+    _ = r[READ_CHANNEL], r[SURFACE_STRIDE], r[CHANNEL]
+    row = -(-width // _ROW) * _ROW * channels
+    unit = atom // 2 if channels == 1 else atom
+    for field in (READ_WIDTH, LINE_STRIDE):
+        r.need(field, height * row // unit, why=f"{height} rows of {row} bytes are expected")
+    check_size(r.unit, r.task, height, width, channels)
+    view = atoms(memory, r[FEATURES], (1, height, width), 0, row, atom=channels)
+    signed = r[CONVERT_BYPASS] or r[DATA_SIGN]
+    found: n.Values = view[0].view(np.int8 if signed else np.uint8).astype(np.float32)
+    return found
+
+
+def _pixel_rows(r: UnitRegisters, size: int, height: int) -> tuple[int, int]:
+    """(pixels of a row, bytes from one row to the next) of pixels of ``size`` bytes."""
+    if r.design.whole_surfaces:  # atoms of a row, or of all rows
+        atoms_read = r[READ_WIDTH] * r[READ_HEIGHT]
+        if not height or atoms_read % height:
+            r.refuse(READ_WIDTH, f"{atoms_read} atoms are not {height} rows")
+        return r[WIDTH], atoms_read // height * r.design.atom
+    r.need(READ_HEIGHT, height, why="differs from the height of the features")
+    r.need(READ_CHANNEL, r[CHANNEL], why="differs from the channels of the features")
+    width = min(r[WIDTH], r[READ_WIDTH])
+    if r.design.line_strides:  # DMA_WIDTH has the pixels of a row with its padding
+        return width, r[READ_WIDTH] * size
+    return width, r[LINE_STRIDE] * size
+
+
+def converted(r: UnitRegisters, features: n.Values) -> n.Values:
     """Bytes as a caller gave them become what the convolution takes, by channel modulo 4."""
     unused = (
         *CONVERT_SCALE,
@@ -207,6 +291,8 @@ def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
         CONVERT_ROUND,
     )
     settings = [r[field] for field in unused]
+    if r.design.offset_in_products and r.design.core:
+        _ = [r[field] for field in CONVERT_ODD]
     if r.need(CONVERT_BYPASS, 0, 1):
         return features
     if settings[-1]:
@@ -217,8 +303,12 @@ def _converted(r: UnitRegisters, features: n.Values) -> n.Values:
     for channel in range(features.shape[-1]):
         lane = channel % 4
         scale, offset, shift = r[CONVERT_SCALE[lane]], r[CONVERT_OFFSET[lane]], r[CONVERT_SHIFT[lane]]
+        if r.design.offset_in_products and r.design.core:
+            r.need(CONVERT_ODD[lane], offset >> shift & 1, why="does not go with the offset")
         values = features[..., channel].astype(np.float64)
-        if r[CONVERT_TYPE]:
+        if r.design.offset_in_products:
+            values = n.shifted(values * scale + offset, shift)
+        elif r[CONVERT_TYPE]:
             values = n.shifted((values + offset) * scale, shift)
         else:
             values = n.shifted(values * scale, shift) + offset

@@ -37,8 +37,14 @@ _STREAMS = {
         tuple(Field(f"DCOMP_AMOUNT{k}", (0x1140, 0x1130)[k // 4] + 4 * (k % 4)) for k in range(8)),
         unit=8,
     ),
+    2: _Streams(
+        tuple(Field(f"DCOMP_REGNUM_{k}", 0x1104, 2 * k + 1, 2 * k) for k in range(2)),
+        tuple(Field(f"DCOMP_AMOUNT{k}", 0x1140 + 4 * k) for k in range(2)),
+        unit=16,
+    ),
 }
 """By their number; headers but the first unit of them are among the amount."""
+_BY_BYTES = 2  # streams where bytes of all types have one code
 _TYPES = {1: DType.INT8, 3: DType.INT16, 5: DType.FLOAT16}
 _SEGMENT = 64  # bytes that a stream begins at a multiple of
 _MOST = 1 << 26  # bytes of a weight
@@ -56,6 +62,7 @@ def plain_bytes(r: UnitRegisters, memory: Memory, address: int, size: int) -> By
     """
     kind = r.need(COMPRESSION, *_TYPES)
     fields, amounts, unit = _STREAMS[r.design.streams]
+    by_bytes = r.design.streams == _BY_BYTES
     headers = [r[field] * unit for field in fields]
     payloads = [(r[field] + 1) * unit - header for field, header in zip(amounts, headers)]
     offsets, end = [], 0
@@ -66,7 +73,7 @@ def plain_bytes(r: UnitRegisters, memory: Memory, address: int, size: int) -> By
             r.refuse(field, "weights of no file are that large")
     data = memory.view(address, end)
     weight = CompressedWeight(
-        "", memoryview(data.tobytes()), size, _TYPES[kind], False, payloads, offsets, headers
+        "", memoryview(data.tobytes()), size, _TYPES[kind], by_bytes, payloads, offsets, headers
     )
     try:
         weight.check()

@@ -23,6 +23,8 @@ OUT_WIDTH = Field("DATAOUT_WIDTH", 0x3014, 15, 0)
 OUT_CHANNEL = Field("DATAOUT_CHANNEL", 0x3018, 15, 0)
 TRUNCATE_ROUND = Field("ROUND_TYPE", 0x301C, 6, 6)
 TRUNCATE = Field("CLIP_TRUNCATE", 0x301C, 4, 0)
+TRUNCATE_WINDOWS = Field("QD_TRUNCATE", 0x3024, 9, 5)
+"""Of designs that have it: the shift of the features' sums, which is that of the products; of pictures it may be one more."""
 
 WITHOUT_EFFECT: Mapping[int, int] = {
     0x3004: 0xFFFFFFFF,  # S_POINTER
@@ -40,11 +42,15 @@ class Sums:
     Attributes:
         values: (H, W, OC); float64 that hold integers, or float32.
         windows: (H, W, 1), of a depthwise convolution (H, W, OC): sums of the features alone, of integers.
+        zero: what is added to every weight, where not each has a number of its own.
+        pooled: they are the largest numbers of windows.
     """
 
     values: n.Values
     windows: Optional[n.Values]
     macs: int
+    zero: int = 0
+    pooled: bool = False
 
 
 def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
@@ -57,7 +63,7 @@ def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
     weights = fetched.weights
     r.need(DEPTHWISE, int(weights.depthwise), why="differs from the mode of the CNA")
     r.need(TRUNCATE_ROUND, 0)
-    height, width = r[OUT_HEIGHT] + 1, r[OUT_WIDTH] + 1
+    height, width = (r[OUT_HEIGHT] + 1, r[OUT_WIDTH] + 1) if r.design.core else fetched.out
     _ = r[OUT_CHANNEL]
     check_size(r.unit, r.task, height, width, weights.channels)
     macs = height * width * weights.values.size
@@ -65,10 +71,14 @@ def accumulate(r: UnitRegisters, fetched: Fetched) -> Sums:
         r.refuse(OUT_HEIGHT, f"{macs} products in one task; those of files have far fewer")
     padded = _padded(r, fetched, height, width)
     values, windows = (_depthwise if weights.depthwise else _dense)(fetched, padded, height, width)
-    if r[TRUNCATE]:
-        values = n.shifted(values, r[TRUNCATE])
+    shift = r[TRUNCATE]
+    if shift:
+        values = n.shifted(values, shift)
+    if r.has(TRUNCATE_WINDOWS):
+        r.need(TRUNCATE_WINDOWS, shift, shift + 1, why="differs from CLIP_TRUNCATE")
+        windows = windows if windows is None or not shift else n.shifted(windows, shift)
     r.finish(WITHOUT_EFFECT)
-    return Sums(values, windows, macs)
+    return Sums(values, windows, macs, 0 if weights.depthwise else fetched.added)
 
 
 def _padded(r: UnitRegisters, fetched: Fetched, height: int, width: int) -> n.Values:
@@ -160,4 +170,5 @@ def _depthwise(
                 patch = view[:, :, y, x]
                 values += patch * weights[y, x]
                 windows += patch
-    return values, None if n.is_float(fetched.precision) else windows
+    no_windows = n.is_float(fetched.precision) or fetched.weights.zeros_added
+    return values, None if no_windows else windows

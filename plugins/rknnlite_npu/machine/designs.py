@@ -7,12 +7,15 @@ the simulator's numbers; nobody has measured their arithmetic on a chip.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rknnlite_graph.reading.npu_families import family_of
 
 from ..command_words import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA
 from . import cna, core, dpu, elementwise, ppu, rdma, scaling, writer
 from . import numbers as n
+from .designs_rv110x import RV1106, RV1106B
+from .designs_v2 import RK3562, RK3576
 from .registers import STARTED, Design
 
 __all__ = ["DESIGNS"]
@@ -117,5 +120,10 @@ _RK356X = Design(
 DESIGNS: Mapping[str, Design] = {
     "RKNPU v2": Design(group=family_of("RKNPU v2").bias_group),  # rk3588
     "RKNPU lite": _RK356X,  # rk3566, rk3568
+    "RKNPU t3": RV1106,  # rv1103, rv1106
+    "RKNPU w1": RV1106B,  # rv1103b, rv1106b
+    "RKNPU t4": RK3562,
+    "RKNPU f2": RK3576,
+    "RKNPU f3": replace(RK3576, precisions=(n.INT8,)),  # rv1126b; half floats came out wrong
 }
 """Designs by the container's family word."""

@@ -9,7 +9,7 @@ import numpy as np
 from . import numbers as n
 from .lut import Tables, look_at_tables
 from .registers import Field, UnitRegisters
-from .scaling import alu, limited, scalar
+from .scaling import alu, at_most, limit_fields, limited, limits_of, scalar
 
 __all__ = ["elementwise"]
 
@@ -35,6 +35,15 @@ SHIFT_NEGATIVE = Field("EW_TRUNCATE_NEG", 0x4010, 25, 16)
 CONVERT_SHIFT = Field("EW_CVT_SHIFT", 0x4078, 21, 16)
 SCALE = Field("EW_CVT_SCALE", 0x4078, 15, 0, signed=True)
 LIMIT = Field("EW_RELUX_CMP", 0x407C)
+LOW, HIGH = limit_fields("EW", 0x4088, 0x40A4)
+ALU_FETCHED, MUL_FETCHED = Field("EW_ALU_SRC", 0x407C, 15, 15), Field("EW_MUL_SRC", 0x407C, 4, 4)
+ALU_OFF, MUL_OFF, DIVIDE_OFF = (
+    Field("EW_ALU_BYPASS", 0x407C, 24, 24),
+    Field("EW_MUL_BYPASS", 0x407C, 6, 6),
+    Field("EW_DIV_BYPASS", 0x407C, 14, 14),
+)
+"""Of designs that have the three apart."""
+_APART = ALU_FETCHED, MUL_FETCHED, ALU_OFF, MUL_OFF, DIVIDE_OFF
 OPERANDS = tuple(Field(f"EW_OP_VALUE_{k}", 0x4090 + 4 * k) for k in range(8))
 
 _LOOKED_AT = (
@@ -67,28 +76,53 @@ def elementwise(
     for field in _LOOKED_AT:
         r.look(field)
     look_at_tables(r)
+    limits = limits_of(r, LOW, HIGH)
+    if r.design.apart:
+        for field in _APART:
+            r.look(field)
     if r[BYPASS]:
         return x
     if not r[TABLE_BYPASS]:
         x = tables.look_up(r, x)
-    if not r[OPERATION_BYPASS]:
-        x = _operation(r, x, operand, floats)
+    if r.design.apart:
+        x = _operations(r, x, operand, floats)
+    elif not r[OPERATION_BYPASS]:
+        x = _operation(r, x, operand, floats, bool(r[MULTIPLIES]), FETCHED)
     if not r[RELU_BYPASS]:
         x = np.maximum(x, 0)
         if r[LIMITED]:
-            x = limited(x, scalar(r, LIMIT, x))
+            x = at_most(x, scalar(r, LIMIT, x))
+    return limited(r, limits, x)
+
+
+def _operations(r: UnitRegisters, x: n.Values, operand: Optional[n.Values], floats: bool) -> n.Values:
+    """The sum or the product that is switched on."""
+    sums, products = not r[ALU_OFF], not r[MUL_OFF]
+    r.need(DIVIDE_OFF, 1)
+    if sums and products:
+        r.refuse(ALU_OFF, "a sum and a product at once")
+    if sums or products:
+        x = _operation(r, x, operand, floats, products, MUL_FETCHED if products else ALU_FETCHED)
     return x
 
 
-def _operation(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], floats: bool) -> n.Values:
+def _operation(
+    r: UnitRegisters,
+    x: n.Values,
+    fetched: Optional[n.Values],
+    floats: bool,
+    multiplies: bool,
+    source: Field,
+) -> n.Values:
+    """``source``: the field that says whether the operand is fetched."""
     for field in (BINARY, PRELU, CONVERT_ROUND):
         r.need(field, 0)
-    if r[EQUAL] and (r[MULTIPLIES] or r[ALGORITHM] > 1):
+    if r[EQUAL] and (multiplies or r[ALGORITHM] > 1):
         r.refuse(EQUAL, "it comes with maxima and minima alone")
-    operand = _operand(r, x, fetched)
+    operand = _operand(r, x, fetched, source)
     if not r[CONVERT_BYPASS] and not floats:
         operand = n.shifted((operand + r[OFFSET]) * r[SCALE], r[CONVERT_SHIFT])
-    if not r[MULTIPLIES]:
+    if not multiplies:
         x = alu(r, ALGORITHM, x, operand)
     elif floats:
         x = x * operand
@@ -99,18 +133,18 @@ def _operation(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], float
     return x if floats else n.saturated(x, n.INT32)
 
 
-def _operand(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values]) -> n.Values:
+def _operand(r: UnitRegisters, x: n.Values, fetched: Optional[n.Values], source: Field) -> n.Values:
     """The second operand, as wide as ``x`` or one number."""
-    if not r[FETCHED]:
+    if not r[source]:
         for field in OPERANDS[1:]:
             r.need(field, r[OPERANDS[0]], why="differs from EW_OP_VALUE_0")
         return scalar(r, OPERANDS[0], x)
     if fetched is None:
-        r.refuse(FETCHED, "no operand is fetched")
+        r.refuse(source, "no operand is fetched")
     missing = x.shape[-1] - fetched.shape[-1]
     if fetched.shape[-1] > 1 and missing > 0:
         lacking = np.zeros((*fetched.shape[:-1], missing), fetched.dtype)
         fetched = np.concatenate([fetched, lacking], axis=-1)
     if fetched.ndim == 3 and fetched.shape[:2] != x.shape[:2]:
-        r.refuse(FETCHED, f"an operand of {fetched.shape} for {x.shape}")
+        r.refuse(source, f"an operand of {fetched.shape} for {x.shape}")
     return fetched[..., : x.shape[-1]]

@@ -28,8 +28,47 @@ BYPASS = Field("EW_LUT_BYPASS", 0x4070, 7, 7)
 CONFIG = Field("LUT_CFG", 0x4108)
 UNUSED = Field("LUT_LE_SLOPE_OFLOW_SCALE", 0x4120, 31, 16), Field("LUT_LE_SLOPE_OFLOW_SHIFT", 0x4124, 9, 5)
 UNUSED_TOO = Field("LUT_LO_SLOPE_UFLOW_SCALE", 0x4128, 15, 0), Field("LUT_LO_SLOPE_UFLOW_SHIFT", 0x412C, 4, 0)
+PIECES = tuple(
+    Field(f"LUT_PIECE_{place:x}", place) for place in (*range(0x4114, 0x4120, 4), *range(0x4144, 0x4198, 4))
+)
+"""Where RV1103B has four lines beyond each table."""
+_STARTS = (0x4110, 0x4114, 0x4118, 0x411C), (0x4140, 0x4144, 0x4148, 0x414C)
+BEGINNINGS = tuple(
+    tuple(Field(f"LUT_LINE_{place:x}", place, signed=True) for place in part) for part in _STARTS
+)
+LOW_VALUE, HIGH_VALUE = (
+    Field("LUT_LE_UFLOW_VALUE", 0x4188, 31, 16, signed=True),
+    Field("LUT_LO_OFLOW_VALUE", 0x4190, 31, 16, signed=True),
+)
+"""Of designs that have them: what the lower table begins with, and the upper one ends with."""
+_FOUR = {  # register -> registers with the same for three more channels
+    first: tuple(range(first + 4, first + 16, 4)) for first in (0x4110, 0x4120, 0x4130, 0x4140)
+}
+COPIES = tuple(
+    (Field("first", first), Field(f"LUT_{other:04X}", other))
+    for first, more in _FOUR.items()
+    for other in more
+)
+HALVES = tuple(
+    (Field("first", first, 15, 0), Field(f"LUT_{register:04X}", register, low + 15, low))
+    for first in (0x4150, 0x4170)
+    for register in (first, first + 4)
+    for low in (0, 16)
+)
+BYTES = tuple(
+    (Field("first", register, 7, 0), Field(f"LUT_{register:04X}", register, low + 7, low))
+    for register in (0x4160, 0x4184)
+    for low in (0, 8, 16, 24)
+)
+VALUES = tuple(
+    (Field("first", register, 31, 16), Field(f"LUT_{at:04X}", at, low + 15, low))
+    for register in (0x4188, 0x4190)
+    for at, low in ((register + 4, 0), (register + 4, 16))
+)
+"""Of the same designs: pairs of fields that are equal."""
 _LARGEST_STEP = 16
 _CONFIG = 0x68  # which table counts where both could, and beyond their ends; never seen otherwise
+_CONFIG_JOINED = 0x02000006  # the same of RV1103B
 _LOOKED_AT = (
     *(
         LE_STEP,
@@ -49,8 +88,12 @@ _LOOKED_AT = (
 
 def look_at_tables(r: UnitRegisters) -> None:
     """Take note of the fields, for tasks that use no tables as well."""
-    for field in _LOOKED_AT:
+    for field in (*_LOOKED_AT, *(PIECES if r.design.joined else ())):
         r.look(field)
+    if r.has(LOW_VALUE):
+        for first, other in (*COPIES, *HALVES, *BYTES, *VALUES):
+            r.need(other, r[first], why="differs from that of another channel")
+        _ = r[LOW_VALUE], r[HIGH_VALUE]
 
 
 class Tables:
@@ -79,9 +122,12 @@ class Tables:
         """
         if self._there != {0, 1}:
             r.refuse(BYPASS, "no table was uploaded; files of int16 and bf16 layers hold none")
-        r.need(CONFIG, _CONFIG)
+        r.need(CONFIG, _CONFIG_JOINED if r.design.joined else _CONFIG)
         for field in (*UNUSED, *UNUSED_TOO):
             r.need(field, 0)
+        if r.has(LOW_VALUE):
+            r.need(LOW_VALUE, int(self._points[0][0]), why="is not the first point")
+            r.need(HIGH_VALUE, int(self._points[1][-1]), why="is not the last point")
         floats = values.dtype == np.float32
         steps = r[LE_STEP], r[LO_STEP]
         for field, step in zip((LE_STEP, LO_STEP), steps):
@@ -94,11 +140,22 @@ class Tables:
             _between(self._points[0], (x - start) / 2.0 ** steps[0]),
             _between(self._points[1], (x - middle) / 2.0 ** steps[1]),
         )
+        if r.design.joined:
+            _need_within(r, x)
         top = middle + (_POINTS - 1) * 2.0 ** steps[1]
         below, above = r[LE_SLOPE] * 2.0 ** -r[LE_SLOPE_SHIFT], r[LO_SLOPE] * 2.0 ** -r[LO_SLOPE_SHIFT]
         y = np.where(x < start, self._points[0][0] + (x - start) * below, y)
         y = np.where(x > top, self._points[1][-1] + (x - top) * above, y)
         return y.astype(np.float32) if floats else np.rint(y)
+
+
+def _need_within(r: UnitRegisters, x: n.Values) -> None:
+    """Refuse what lies beyond a table where several lines follow: how each begins is not known."""
+    below, above = BEGINNINGS
+    for (first, *others), outside in ((below, x.min() < r[LE_START]), (above, x.max() > r[LO_END])):
+        for field in others:
+            if outside and r[field] != r[first]:
+                r.refuse(field, "numbers beyond the table are on lines whose beginnings are not known")
 
 
 def _between(points: n.Values, index: n.Values) -> n.Values:

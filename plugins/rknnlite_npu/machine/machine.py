@@ -33,6 +33,7 @@ from .prepared_weights import WeightStore
 from .rdma import Operands, PerChannel, fetch_operands
 from .refused import MachineRefused
 from .registers import STARTED, UnitRegisters
+from .window_maxima import POOLS, maxima
 
 __all__ = ["Counts", "Machine"]
 
@@ -129,6 +130,8 @@ class Machine:
             if task.enable & bits:
                 values = self._registers[unit][self._turn[unit]]
                 started[unit] = UnitRegisters(unit, values, number, self._design)
+                if unit == CNA and not self._design.core:
+                    started[CORE] = UnitRegisters(CORE, values, number, self._design)
                 self._turn[unit] ^= 1
         return started
 
@@ -144,14 +147,18 @@ class Machine:
                 "ENABLE",
                 None,
                 "units",
-                sum(self._design.bits[u] for u in names),
+                sum(self._design.bits.get(u, 0) for u in names),
                 why=f"{started} alone starts",
             )
         sums, macs, read = None, 0, 0
         if computing:
-            fetched = fetch(units[CNA], memory, self._weights)
-            sums = accumulate(units[CORE], fetched)
-            macs, read = sums.macs, fetched.read
+            if not self._design.core and units[CNA][POOLS]:
+                sums = maxima(units[CNA], memory)
+            else:
+                fetched = fetch(units[CNA], memory, self._weights)
+                sums = accumulate(units[CORE], fetched)
+                read = fetched.read
+            macs = sums.macs
         form = form_of(units[DPU], units.get(DPU_RDMA))
         operands = _NO_OPERANDS
         if DPU_RDMA in units:

@@ -10,8 +10,8 @@ from rknnlite.quant import split_for_exactness
 
 from . import numbers as n
 from .memory import Bytes
-from .registers import Design
-from .weights import dense_weights, depthwise_weights
+from .registers import Design, Mode
+from .weights import dense_weights, depthwise_weights, paired_weights, row_weights
 
 __all__ = ["PreparedWeights", "WeightStore"]
 
@@ -21,6 +21,7 @@ _MOST_KEPT = 1 << 26  # stored bytes; numbers take four to eight times as much
 class PreparedWeights:
     """Attributes:
     values: (OC, kh, kw, C), of a depthwise convolution (kh, kw, C).
+    zeros_added: whether their zero points are in them already.
     """
 
     def __init__(
@@ -28,20 +29,32 @@ class PreparedWeights:
         plain: Bytes,
         shape: tuple[int, int, int, int],
         precision: int,
-        depthwise: bool,
+        mode: Mode,
         design: Design,
+        zero: int = 0,
     ) -> None:
-        """``shape``: OC, kh, kw, C as the registers count them; ``design`` has the sizes of blocks.
+        """``shape``: OC, kh, kw, C as the registers count them; ``design`` has the sizes of blocks; ``zero`` is added to all.
 
         Raises:
             MachineRefused: they do not lie in ``plain``.
         """
         kind = np.float64 if precision == n.INT16 else np.float32
-        if depthwise:
+        depthwise = mode is Mode.DEPTHWISE
+        paired = depthwise and bool(design.run) and shape[0] > 1
+        if paired:
+            self.values = paired_weights(
+                plain, shape, precision, kind, design.depthwise, design.run if precision == n.INT8 else 1
+            )
+        elif depthwise:
             self.values = depthwise_weights(plain, shape, precision, kind, design.depthwise)
+        elif mode is Mode.PICTURE_BY_ROWS:
+            self.values = row_weights(plain, shape, precision, kind, design.rows)
         else:
             self.values = dense_weights(plain, shape, precision, kind, (design.rows, design.lanes))
+        if zero:
+            self.values += zero
         self.precision, self.depthwise = precision, depthwise
+        self.zeros_added = paired
         self._matrices: dict[int, tuple[n.Values, list[slice]]] = {}
 
     @property
@@ -87,14 +100,15 @@ class WeightStore:
         plain: Bytes,
         shape: tuple[int, int, int, int],
         precision: int,
-        depthwise: bool,
+        mode: Mode,
         design: Design,
+        zero: int = 0,
     ) -> PreparedWeights:
         """The weights in ``plain``; see ``PreparedWeights``."""
-        key = address, len(plain), shape, precision, depthwise
+        key = address, len(plain), shape, precision, mode, zero
         if key in self._kept and np.array_equal(self._kept[key][0], plain):
             return self._kept[key][1]
-        found = PreparedWeights(plain, shape, precision, depthwise, design)
+        found = PreparedWeights(plain, shape, precision, mode, design, zero)
         if key not in self._kept:
             self._size += len(plain)
         if self._size > _MOST_KEPT:

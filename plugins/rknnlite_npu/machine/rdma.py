@@ -39,11 +39,17 @@ SOURCE_DISABLE = Field("MRDMA_DISABLE", 0x5044, 4, 4)
 WIDENED = Field("MRDMA_FP16TOFP32_EN", 0x5044, 3, 3)
 MODE = Field("CONV_MODE", 0x5044, 2, 1)
 FLYING = Field("FLYING_MODE", 0x5044, 0, 0)
+MOVED = Field("MOVED", 0x5044, 24, 23)
 LINE_NOTCH = Field("LINE_NOTCH_ADDR", 0x5048, 31, 19)
 UNPOOL = Field("UNPOOLING_EN", 0x5048, 12, 12)
 UNPOOL_METHOD = Field("POOLING_METHOD", 0x5048, 13, 13)
 UNPOOL_STRIDE = Field("KERNEL_STRIDE_HEIGHT", 0x5048, 11, 9), Field("KERNEL_STRIDE_WIDTH", 0x5048, 8, 6)
 UNPOOL_KERNEL = Field("KERNEL_HEIGHT", 0x5048, 5, 3), Field("KERNEL_WIDTH", 0x5048, 2, 0)
+BS_COMMON = Field("BRDMA_COMMON", 0x501C, 4, 1)
+BS_COMMON_BASE = Field("BS_COMMON_ADDR", 0x5024)
+BN_COMMON = Field("NRDMA_COMMON", 0x5028, 4, 1)
+BN_COMMON_BASE = Field("BN_COMMON_ADDR", 0x5030)
+"""Of designs that have numbers for all channels in memory, not in registers."""
 SURFACE_NOTCH = Field("SURF_NOTCH_ADDR", 0x504C, 31, 4, signed=True)
 EW_SURFACE_NOTCH = Field("EW_SURF_NOTCH", 0x506C, 31, 4, signed=True)
 
@@ -60,14 +66,18 @@ _ALONE, _ONE_SOURCE, _ONE_OPERAND = (
     5,
 )  # COMB_USE: both fetchers bring surfaces of the source, or of the operand, in turn
 _ALL_NUMBERS = 7
+_JOINED_ZERO = 8  # BRDMA_DATA_USE where numbers are joined
+_COMMON = 16  # bytes that a number for all channels lies in
+_LARGEST_SHIFT = 63
 
 
 class PerChannel(NamedTuple):
-    """Numbers of every channel, (C,) each, or None."""
+    """Numbers of every channel, (C,) each, or (1,) of all channels, or None; ``shifts`` of products from 0 on and below."""
 
     alu: Optional[n.Values]
     zero: Optional[n.Values]
     multiplier: Optional[n.Values]
+    shifts: Optional[tuple[int, int]] = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +114,7 @@ def fetch_operands(r: UnitRegisters, memory: Memory, flying: bool, precision: in
     r.need(EW_NONALIGN, 0)
     combined = r.need(COMBINED, _ALONE, _ONE_SOURCE, _ONE_OPERAND)
     r.need(PROC_PRECISION, *n.SIZES)
-    r.need(MODE, 0, 3)
+    r.need(MODE, 0, 1, 3)
     _ = r[WIDENED], r[IN_PRECISION]
     check_size(r.unit, r.task, r[HEIGHT] + 1, r[WIDTH] + 1, r[CHANNEL] + 1)
     source, ew = _activations(r, memory, combined, precision)
@@ -113,8 +123,11 @@ def fetch_operands(r: UnitRegisters, memory: Memory, flying: bool, precision: in
         r.refuse(SOURCE_DISABLE, "nothing flows: it is neither fetched nor computed")
     bs = _per_channel(r, memory, BS_USE, BS_BASE, precision, channels)
     bn = _per_channel(r, memory, BN_USE, BN_BASE, precision, channels)
+    if r.has(BS_COMMON):
+        bs = _with_common(r, memory, bs, BS_COMMON, BS_COMMON_BASE, precision)
+        bn = _with_common(r, memory, bn, BN_COMMON, BN_COMMON_BASE, precision)
     r.finish(WITHOUT_EFFECT)
-    read = sum(part.size * n.SIZES[precision] for part in (source, ew, *bs, *bn) if part is not None)
+    read = sum(part.size * n.SIZES[precision] for part in (source, ew, *bs[:3], *bn[:3]) if part is not None)
     return Operands(source if flying else None, ew, bs, bn, read, repeated, r[SOURCE] if flying else 0)
 
 
@@ -150,6 +163,10 @@ def _in_turn(even: n.Values, odd: n.Values, lanes: int, channels: int) -> n.Valu
 def _source(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Values:
     """(H, W, C): every surface, or every second one."""
     precision = r.need(IN_PRECISION, *n.SIZES)
+    if r.design.joined:
+        r.need(MOVED, 3 * (precision == n.INT16), why="words of 16 bits that are not moved")
+        if precision != flowing:
+            r.refuse(IN_PRECISION, "does not go with the DPU")
     if precision == n.INT16 and r[WIDENED] and n.is_float(flowing):
         precision = n.FP16  # 16 bits that become fp32
     shape = _shape(r, precision, parts)
@@ -180,7 +197,7 @@ def _operand(r: UnitRegisters, memory: Memory, parts: int, flowing: int) -> n.Va
     atom, unit = r.design.atom_of(n.SIZES[precision]), r.design.atom
     row = shape[2] * atom + r[EW_LINE_NOTCH] * unit
     surface = (shape[1] - 1) * row + shape[2] * atom + r[EW_SURFACE_NOTCH] * unit
-    if r.design.line_strides:
+    if r.design.line_strides or r.design.whole_surfaces:
         surface = r[EW_SURFACE_STRIDE] * unit
     view = atoms(memory, r[EW_BASE], shape, surface, row, atom)
     return _cut(r, numbers(view, precision, _kind(precision)), parts)
@@ -210,11 +227,31 @@ def _unpooled(r: UnitRegisters, values: n.Values, surfaces: int) -> n.Values:
     return np.tile(np.repeat(values, columns, axis=1), (1, 1, rows))
 
 
+def _joined(r: UnitRegisters, memory: Memory, address: int, channels: int) -> PerChannel:
+    """Records of eight channels: 4 int32 to add, 4 int16 to multiply with, 8 int8 for zero points, and the first two again."""
+    r.need(BS_USE, _JOINED_ZERO | 3)
+    count = -(-channels // 8)
+    half = [("alu", "<i4", (4,)), ("multiplier", "<i2", (4,))]
+    kind = np.dtype([("first", half), ("zero", "i1", (8,)), ("second", half)])
+    records = memory.view(address, count * kind.itemsize).copy().view(kind)
+    alu, multiplier = (
+        np.concatenate([records["first"][part], records["second"][part]], axis=1).reshape(-1)[:channels]
+        for part in ("alu", "multiplier")
+    )
+    minus = records["zero"].reshape(-1)[:channels].astype(np.float64)
+    zero = np.where(minus == -128, 128, minus)  # which a byte does not hold
+    return PerChannel(alu.astype(np.float64), zero, multiplier.astype(np.float64))
+
+
 def _per_channel(
     r: UnitRegisters, memory: Memory, use: Field, base: Field, precision: int, channels: int
 ) -> PerChannel:
     """Records of a group of channels: int32 to add, int16 for zero points, int16 to multiply with; floats fp32 and fp16."""
     bits, address, group = r[use], r[base], r.design.group
+    if r.design.joined:
+        if bits & _JOINED_ZERO:
+            return _joined(r, memory, address, channels)
+        bits = bits & 1 | (bits & 2) << 1
     if bits > _ALL_NUMBERS:
         r.refuse(use)
     widths = [4 * (bits & 1), 2 * (bits >> 1 & 1), 2 * (bits >> 2 & 1)]
@@ -237,4 +274,40 @@ def _per_channel(
         part = np.ascontiguousarray(records[:, at : at + group * width])
         found.append(n.decoded(part, kind).reshape(-1)[:channels].astype(_kind(precision)))
         at += group * width
-    return PerChannel(*found)
+    return PerChannel(found[0], found[1], found[2])
+
+
+def _with_common(
+    r: UnitRegisters, memory: Memory, own: PerChannel, use: Field, base: Field, precision: int
+) -> PerChannel:
+    """``own`` and the numbers for all channels: one to add in 32 bytes; zero point, multiplier and two shifts in 16 each."""
+    bits, at = r[use], r[base]
+    adds, zero, multiplies, shifts = (bool(bits >> k & 1) for k in range(4))
+    if adds and zero:
+        r.refuse(use, "a number to add and a zero point at once: in which order they lie was never seen")
+    alu_kind, mul_kind = (
+        (n.FP32, n.BF16 if precision == n.BF16 else n.FP16) if n.is_float(precision) else (n.INT32, n.INT16)
+    )
+    if multiplies and not shifts and precision == n.INT16:
+        mul_kind = n.FP16  # slopes of int16 layers
+    found: dict[str, n.Values] = {}
+    for there, name, kind, size in (
+        (adds, "alu", alu_kind, 2 * _COMMON),
+        (zero, "zero", n.INT16, _COMMON),
+        (multiplies, "multiplier", mul_kind, _COMMON),
+    ):
+        if there:
+            if getattr(own, name) is not None:
+                r.refuse(use, f"{name} for all channels and for each")
+            found[name] = n.decoded(memory.view(at, n.SIZES[kind]), kind).astype(_kind(precision))
+            at += size
+    if not shifts:
+        return own._replace(
+            alu=found.get("alu", own.alu),
+            zero=found.get("zero", own.zero),
+            multiplier=found.get("multiplier", own.multiplier),
+        )
+    above, below = memory.view(at, 2).tolist()
+    if max(above, below) > _LARGEST_SHIFT:
+        r.refuse(base, f"shifts by {above} and {below}")
+    return own._replace(**found, shifts=(above, below))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -10,9 +10,22 @@ from . import numbers as n
 from .rdma import PerChannel
 from .registers import Field, UnitRegisters
 
-__all__ = ["BN", "BS", "ScalingFields", "alu", "limited", "scalar", "scaled"]
+__all__ = [
+    "BN",
+    "BS",
+    "ScalingFields",
+    "alu",
+    "at_most",
+    "limit_fields",
+    "limited",
+    "limits_of",
+    "scalar",
+    "scaled",
+]
 
 _MAX, _MIN, _ADD, _DIVIDE, _MINUS, _ABS, _NEGATE = range(7)
+_ONES = 14  # fields that are one each
+_NONE_BELOW, _NONE_ABOVE = 0x80000000, 0x7FFFFFFF  # no limits, whatever the type
 
 
 class ScalingFields(NamedTuple):
@@ -32,10 +45,21 @@ class ScalingFields(NamedTuple):
     multiplier_fetched: Field
     limit: Field
     shift_negative: Field
+    low: tuple[Field, ...]
+    high: tuple[Field, ...]
     adds_behind: bool
 
 
-def _fields(name: str, config: int, negative: tuple[int, int], adds_behind: bool) -> ScalingFields:
+def limit_fields(name: str, *places: int) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """(lower, upper) limits of designs that have them, twice each; ``places``: of the lower ones, the upper ones are behind."""
+    return tuple(Field(f"{name}_LOW", at) for at in places), tuple(
+        Field(f"{name}_HIGH", at + 4) for at in places
+    )
+
+
+def _fields(
+    name: str, config: int, negative: tuple[int, int], limits: tuple[int, int], adds_behind: bool
+) -> ScalingFields:
     return ScalingFields(
         Field(f"{name}_ALU_ALGO", config, 19, 16),
         Field(f"{name}_ALU_SRC", config, 8, 8),
@@ -51,13 +75,14 @@ def _fields(name: str, config: int, negative: tuple[int, int], adds_behind: bool
         Field(f"{name}_MUL_SRC", config + 8, 0, 0),
         Field(f"{name}_RELUX_CMP", config + 12),
         Field(f"{name}_MUL_SHIFT_VALUE_NEG", 0x4010, *negative),
+        *limit_fields(name, *limits),
         adds_behind,
     )
 
 
-BS = _fields("BS", 0x4040, (9, 4), adds_behind=False)
+BS = _fields("BS", 0x4040, (9, 4), (0x4048, 0x4058), adds_behind=False)
 """Measured on RK3588: (accumulator + number) * multiplier, then the shift."""
-BN = _fields("BN", 0x4060, (15, 10), adds_behind=True)
+BN = _fields("BN", 0x4060, (15, 10), (0x406C, 0x4074), adds_behind=True)
 """Inferred: the vendor's indices of tables are right so, whose sums are as large as products."""
 
 
@@ -70,35 +95,57 @@ def scaled(
         numbers: what was fetched for it.
         precision: of what flows, for the types of its own numbers.
     """
-    for field in fields[:-1]:
+    for field in fields[:_ONES]:
+        assert isinstance(field, Field)
         r.look(field)
+    limits = limits_of(r, fields.low, fields.high)
     if r[fields.off]:
         return x
-    if not (fields.adds_behind or r[fields.alu_off]):
+    adds_behind = fields.adds_behind and not r.design.adds_first
+    if not (adds_behind or r[fields.alu_off]):
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
         factor = _factor(r, fields, numbers, precision)
         x = np.where(x < 0, x * factor, x) if r[fields.prelu] else x * factor
-    if fields.adds_behind and not r[fields.alu_off]:
+    if adds_behind and not r[fields.alu_off]:
         x = _added(r, fields, x, numbers)
     if not r[fields.multiplier_off]:
-        x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x)
+        x = x.astype(np.float32, copy=False) if n.is_float(precision) else _shifted(r, fields, x, numbers)
     if not r[fields.relu_off]:
         x = np.maximum(x, 0)
         if r[fields.limited]:
-            x = limited(x, scalar(r, fields.limit, x))
-    return x
+            x = at_most(x, scalar(r, fields.limit, x))
+    return limited(r, limits, x)
 
 
-def limited(x: n.Values, limit: n.Values) -> n.Values:
-    """At most ``limit``; of floats one that is no number limits nothing, which is inferred: files have the largest integer there."""
+def limits_of(
+    r: UnitRegisters, low: tuple[Field, ...], high: tuple[Field, ...]
+) -> tuple[Optional[Field], Optional[Field]]:
+    """The limits that are set, of designs that have them; those of both channels of the stage are the same."""
+    if not r.design.limits:
+        return None, None
+    for first, second in (low, high):
+        r.need(second, r[first], why=f"differs from {first.name}")
+    return (None if r[low[0]] == _NONE_BELOW else low[0]), (None if r[high[0]] == _NONE_ABOVE else high[0])
+
+
+def limited(r: UnitRegisters, limits: tuple[Optional[Field], Optional[Field]], x: n.Values) -> n.Values:
+    """Numbers kept between limits."""
+    low, high = limits
+    if low is not None:
+        x = np.maximum(x, scalar(r, low, x))
+    return x if high is None else np.minimum(x, scalar(r, high, x))
+
+
+def at_most(x: n.Values, limit: n.Values) -> n.Values:
+    """``x`` up to ``limit``; of floats one that is no number limits nothing, which is inferred: files have the largest integer."""
     smaller: n.Values = x if np.isnan(limit).any() else np.minimum(x, limit)
     return smaller
 
 
 def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerChannel) -> n.Values:
     operand = scalar(r, fields.alu, x)
-    if r[fields.alu_fetched]:
+    if r[fields.alu_fetched] or r.design.in_memory:
         if numbers.alu is None:
             r.refuse(fields.alu_fetched, "nothing is fetched")
         operand = numbers.alu
@@ -107,7 +154,9 @@ def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerCha
 
 def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precision: int) -> n.Values:
     """What is multiplied with: 16 bits, of floats fp16 or bf16."""
-    if r[fields.multiplier_fetched]:
+    if r.design.limits and r[fields.prelu] and precision == n.BF16:
+        r.refuse(fields.prelu, "slopes of bf16 lie as fp32, which came out wrong")
+    if r[fields.multiplier_fetched] or r.design.in_memory:
         if numbers.multiplier is None:
             r.refuse(fields.multiplier_fetched, "nothing is fetched")
         return numbers.multiplier
@@ -119,9 +168,9 @@ def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precis
     return np.array([bits - (bits >> 15 << 16)], np.float64)
 
 
-def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values) -> n.Values:
+def _shifted(r: UnitRegisters, fields: ScalingFields, product: n.Values, numbers: PerChannel) -> n.Values:
     """Products divided by 2^shift, those below zero by a shift of their own, limited to int32."""
-    up, down = r[fields.shift], r[fields.shift_negative]
+    up, down = numbers.shifts or (r[fields.shift], r[fields.shift_negative])
     if down not in (0, up):
         shifted = np.where(product < 0, n.shifted(product, down), n.shifted(product, up))
     else:

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import numbers as n
 from .memory import Memory
+from .moves import group_stride, look_at_moves, write_moved
 from .registers import Field, UnitRegisters
 from .surfaces import atoms
 
@@ -38,6 +39,10 @@ OF_16_BITS = Field("TP_PRECISION", 0x4058, 27, 27)
 WRITTEN_HEIGHT = Field("HEIGHT_WDMA", 0x405C, 28, 16)
 WRITTEN_WIDTH = Field("WIDTH_WDMA", 0x405C, 12, 0)
 SURFACE_ADD = Field("SURF_ADD", 0x40C0, 31, 4)
+KEPT = Field("RGP_EN", 0x4050, 20, 20)
+TRANSPOSED_GROUPS = Field("SIZE_C_WDMA", 0x4058, 26, 16)
+ROWS = Field("RGP_ROWS", 0x40C4, 31, 16)
+ATOM_WIDTH = Field("ATOM_WDMA", 0x4030, 28, 16)
 _WORD = 2  # bytes of what is transposed
 _UNDERSTOOD = 16  # bytes of atoms whose order in transposed blocks is known
 _KEPT = {2: 1, 3: 2}  # RGP_TYPE -> bytes of an atom
@@ -62,23 +67,60 @@ def write(
         MachineRefused: a way that is not understood, or a place in no buffer.
     """
     _look(r)
+    if r.design.regroups:
+        _look_at_more(r)
     stored = n.encoded(values, precision)
     if r[TRANSPOSED] and r[TRANSPOSED_ORIGIN]:
         r.refuse(TRANSPOSED, "together with TP_ORG_EN")
     packed = r.need(NONALIGN, 1) if r[REGROUPED] else r[NONALIGN]
+    if r.design.joined:
+        look_at_moves(r)
     r.finish(without_effect)
+    if r.design.joined:
+        moved = write_moved(r, memory, stored)
+        if moved is not None:
+            return moved
     if r[REGROUPED]:
         return _first_bytes(r, memory, stored)
     if packed:
-        return _packed(r, memory, stored)
+        regrouped = r.design.regroups and r[KEPT]
+        return (_whole_rows if regrouped else _packed)(r, memory, stored)
     if r[TRANSPOSED]:
         return _exchanged(r, memory, stored)
     if r[TRANSPOSED_ORIGIN]:
         return _transposed(r, memory, stored)
-    lanes = r.design.atom_of(stored.itemsize) // stored.itemsize
-    if r[WRITTEN_CHANNEL] >= -(-stored.shape[2] // lanes) * lanes:
+    if _is_spread(r, stored):
+        stored = (
+            stored[..., : r[ORIGINAL_CHANNEL] + 1]
+            if r.design.whole_surfaces and r.design.counts_spread
+            else stored
+        )
         return _spread(r, memory, stored)
     return _surfaces(r, memory, stored, repeated)
+
+
+def _look_at_more(r: UnitRegisters) -> None:
+    """The same of fields that RK3588 has elsewhere or not at all."""
+    _ = r[TRANSPOSED_GROUPS], r[ATOM_WIDTH], r[ROWS]
+    if r[REGROUPED]:
+        r.need(KEPT, 1, why="does not go with RGP_TYPE")
+    if not r[KEPT]:
+        r.need(ROWS, 0)
+    if r[REGROUPED] or not r[KEPT]:
+        r.need(ATOM_WIDTH, 0, r.design.atom, why="atoms of another length")
+
+
+def _is_spread(r: UnitRegisters, stored: n.Values) -> bool:
+    """Whether positions get gaps between."""
+    height, width, channels = stored.shape
+    if not r.design.counts_spread:
+        return bool((height, width) != (width, 1) == (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1))
+    if r.design.whole_surfaces:
+        if r[WRITTEN_CHANNEL] < r[ORIGINAL_CHANNEL]:
+            r.refuse(WRITTEN_CHANNEL, "differs from the channels of the stage")
+        return bool(r[WRITTEN_CHANNEL] > r[ORIGINAL_CHANNEL])
+    lanes = r.design.atom_of(stored.itemsize) // stored.itemsize
+    return bool(r[WRITTEN_CHANNEL] >= -(-channels // lanes) * lanes)
 
 
 def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
@@ -91,6 +133,23 @@ def _packed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
         r.refuse(SURFACE_LENGTH, f"{packed.size} bytes are to be written")
     memory.view(r[ADDRESS], packed.size)[...] = packed
     return packed.size
+
+
+def _whole_rows(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Bytes surface by surface are rows of a length of their own, and get as many atoms as each needs."""
+    height, width, channels = stored.shape
+    atom, rows, length = r.design.atom, r[ROWS], r[ATOM_WIDTH]
+    size = channels * stored.itemsize
+    if size % atom or not 0 < rows * length <= height * width * size:
+        r.refuse(ROWS, f"{height} x {width} positions of {size} bytes have no {rows} rows of {length}")
+    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height * width, -1, atom)
+    stream = np.ascontiguousarray(cells.transpose(1, 0, 2)).reshape(-1)[: rows * length]
+    atoms_of_row = -(-length // atom)
+    r.need(SURFACE_LENGTH, rows * atoms_of_row, why=f"{rows} rows of {length} bytes are to be written")
+    view = memory.view(r[ADDRESS], rows * atoms_of_row * atom).reshape(rows, -1)
+    view[...] = 0
+    view[:, :length] = stream.reshape(rows, length)
+    return view.size
 
 
 def _look(r: UnitRegisters) -> None:
@@ -154,6 +213,8 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
     atom, unit = cells.shape[3], r.design.atom
     row = columns * atom + r[NOTCH] * unit
     stride = r[SURFACE_STRIDE]
+    if r.design.joined and surfaces > 1 and group_stride(r) != stride * unit:
+        r.refuse(SURFACE_STRIDE, f"differs from the {group_stride(r)} bytes that rows take")
     if surfaces > 1 and r[GROUPS]:
         # every surface is a group: weights that are computed, of more than one block of inputs
         r.need(GROUPS, surfaces - 1, why=f"{surfaces} surfaces do not make such groups")
@@ -165,28 +226,50 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
 
 def _first_bytes(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """The first byte, or the first two, of every atom without gaps between: a cube of one channel as plain rows."""
-    kept = r.need(REGROUPED, *_KEPT)
+    if r.design.regroups:
+        return _cut_rows(r, memory, stored)
+    kept = _KEPT[r.need(REGROUPED, *_KEPT)]
     height, width, channels = stored.shape
     one = channels * stored.itemsize == r.design.atom
     if not one or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
         r.refuse(REGROUPED, "positions of one atom are expected")
-    first = np.ascontiguousarray(stored).view(np.uint8)[..., : _KEPT[kept]]
+    first = np.ascontiguousarray(np.ascontiguousarray(stored).view(np.uint8)[..., :kept])
     view = memory.view(r[ADDRESS], first.size)
     view[...] = first.reshape(-1)
     return view.size
 
 
+def _cut_rows(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
+    """Rows of atoms, surface by surface, without gaps between: of the last atom of each row the first bytes alone."""
+    kept, atom = r[REGROUPED], r.design.atom
+    height, width, channels = stored.shape
+    if channels * stored.itemsize % atom or (r[WRITTEN_HEIGHT], r[WRITTEN_WIDTH]) != (height - 1, width - 1):
+        r.refuse(REGROUPED, "rows of whole atoms are expected")
+    cells = np.ascontiguousarray(stored).view(np.uint8).reshape(height, width, -1, atom).transpose(2, 0, 1, 3)
+    rows = np.ascontiguousarray(cells).reshape(-1, width * atom)[:, : (width - 1) * atom + kept]
+    found = np.ascontiguousarray(rows).reshape(-1)
+    r.need(SURFACE_LENGTH, -(-found.size // atom), why=f"{found.size} bytes are to be written")
+    memory.view(r[ADDRESS], found.size)[...] = found
+    return found.size
+
+
 def _spread(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """Positions with gaps between: columns are written as rows of one atom, rows as channels."""
     height, width, channels = stored.shape
-    if (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH], r[WRITTEN_CHANNEL] + 1) != (width, 0, channels * height):
+    counted = r[WRITTEN_CHANNEL] + 1 if r.design.counts_spread or r.design.joined else channels * height
+    if (r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH], counted) != (width, 0, channels * height):
         r.refuse(WRITTEN_CHANNEL, f"{height} x {width} positions of {channels} channels are not spread so")
     cells = _atoms_of(r, stored, r[ORIGINAL_CHANNEL] + 1)
     surfaces, atom = cells.shape[2], r.design.atom
     if atom != cells.shape[3]:
         r.refuse(WRITTEN_CHANNEL, "positions are spread whose atoms are longer")
+    step = r[SURFACE_ADD] * atom
+    if r.design.joined:
+        step = group_stride(r)
+    elif r.design.in_memory:  # counted from the end of what is written of a row
+        step += (width * (1 + r[NOTCH]) - r[NOTCH]) * atom
     for y in range(height):
-        at = r[ADDRESS] + y * r[SURFACE_ADD] * atom
+        at = r[ADDRESS] + y * step
         row = (1 + r[NOTCH]) * atom
         view = atoms(memory, at, (surfaces, width, 1), r[SURFACE_STRIDE] * atom, row, atom)
         view[...] = cells[y].transpose(1, 0, 2)[:, :, None]
@@ -201,15 +284,19 @@ def _transposed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """
     height, width, channels = stored.shape
     atom, lanes = r.design.atom, r.design.atom // _WORD
-    if stored.itemsize != _WORD or channels % lanes or atom != _UNDERSTOOD:
+    of_words = stored.itemsize == _WORD or (r.design.regroups and stored.itemsize == 2 * _WORD)
+    if not of_words or channels * stored.itemsize % atom or atom != _UNDERSTOOD:
         r.refuse(OUT_PRECISION, "whole atoms of eight 16-bit numbers are transposed")
+    stored = np.ascontiguousarray(stored).view("<i2")
+    channels = stored.shape[2]
     words = r[OF_16_BITS]
-    rows, columns, count = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1, r[GROUPS] + 1
+    groups = TRANSPOSED_GROUPS if r.design.regroups else GROUPS
+    rows, columns, count = r[WRITTEN_HEIGHT] + 1, r[WRITTEN_WIDTH] + 1, r[groups] + 1
     run = lanes * rows * columns if words else atom
     surfaces = stored.reshape(height * width, channels // lanes, lanes).transpose(1, 0, 2)
     stream = np.ascontiguousarray(surfaces).reshape(-1, lanes)
     if len(stream) != count * run or not (words or (rows, columns) == (2, 1)):
-        r.refuse(GROUPS, f"{height} x {width} positions of {channels} channels do not make such blocks")
+        r.refuse(groups, f"{height} x {width} positions of {channels} channels do not make such blocks")
     if words:
         cells = stream.reshape(count, rows, columns, lanes, lanes).transpose(0, 4, 1, 2, 3)
     else:
@@ -221,6 +308,9 @@ def _transposed(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
 def _exchanged(r: UnitRegisters, memory: Memory, stored: n.Values) -> int:
     """Atoms change places: surfaces become rows, rows columns, columns surfaces."""
     height, width, channels = stored.shape
+    if r.design.regroups and stored.itemsize == 2 * _WORD:  # whole atoms are moved, whatever they hold
+        stored = np.ascontiguousarray(stored).view("<i2")
+        channels = stored.shape[2]
     atom, lanes = r.design.atom, r.design.atom // _WORD
     if stored.itemsize != _WORD or channels % lanes or not r[OF_16_BITS] or atom != _UNDERSTOOD:
         r.refuse(OUT_PRECISION, "whole atoms of eight 16-bit numbers change places")
