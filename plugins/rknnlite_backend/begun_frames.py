@@ -5,13 +5,30 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from .running import check_timeout, check_under_way
+from rknnlite.formats import Model, ModelFile
+from rknnlite.layout import nchw_to_nhwc_shape
+from rknnlite.socs import Soc
+
+from .running import both_paths, check_timeout, check_under_way
 from .zero_copy_context import ZeroCopyContext
 
 if TYPE_CHECKING:
     from .in_flight import InFlight
 
-__all__ = ["BegunFrames", "FrameBegun"]
+__all__ = ["BegunFrames", "FrameBegun", "Opened"]
+
+
+class Opened(Protocol):
+    """What is fixed for a model once it is open."""
+
+    @property
+    def file(self) -> ModelFile: ...
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def soc(self) -> Soc: ...
 
 
 class FrameBegun(Protocol):
@@ -24,10 +41,36 @@ Frame = TypeVar("Frame", bound=FrameBegun)
 
 
 class BegunFrames(ZeroCopyContext, Generic[Frame]):
-    """``run``, ``start`` and ``wait``; a subclass says what a frame is and computes it."""
+    """What a model says of itself, ``run``, ``start`` and ``wait``; a subclass says what a frame is and computes it."""
 
+    _opened: Opened
     _flight: InFlight | None = None
     """Frames that ``start`` has begun; most contexts never do."""
+
+    @property
+    def lent(self) -> Model:
+        self._opened.file.check()  # its weights are to be read
+        return self._opened.model
+
+    @property
+    def soc(self) -> Soc:
+        return self._opened.soc
+
+    @property
+    def batch(self) -> int:
+        return self._opened.model.batch
+
+    @property
+    def shapes(self) -> list[list[tuple[int, ...]]]:
+        return [[nchw_to_nhwc_shape(shape) for shape in shapes] for shapes in self._opened.model.shapes]
+
+    @property
+    def custom_string(self) -> str:
+        return self._opened.model.custom_string
+
+    def _check_path(self) -> None:
+        if self._bindings.bound and not self.mixed_paths:
+            raise both_paths()
 
     @property
     def _one_at_a_time(self) -> bool:

@@ -8,13 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rknnlite_backend.bindings import Bindings
-from rknnlite_backend.running import both_paths, check_dup, in_order, no_data
+from rknnlite_backend.running import check_dup, in_order, no_data
 
 from rknnlite._version import __version__
 from rknnlite.errors import ContextInvalid
-from rknnlite.formats import Model
-from rknnlite.layout import nchw_to_nhwc_shape
-from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
 from rknnlite.tensor import TensorAttr
@@ -81,33 +78,12 @@ class CpuContext(RunningContext):
         return list(self._attrs.native_outputs)
 
     @property
-    def lent(self) -> Model:
-        self._opened.file.check()  # its weights are to be read
-        return self._opened.model
-
-    @property
     def _has_post(self) -> bool:
         return self._post is not None
 
     @property
     def versions(self) -> Versions:
         return Versions(api=f"rknnlite CPU reference {__version__}", driver="none (CPU)")
-
-    @property
-    def soc(self) -> Soc:
-        return self._opened.soc
-
-    @property
-    def batch(self) -> int:
-        return self._opened.model.batch
-
-    @property
-    def shapes(self) -> list[list[tuple[int, ...]]]:
-        return [[nchw_to_nhwc_shape(shape) for shape in shapes] for shapes in self._opened.model.shapes]
-
-    @property
-    def custom_string(self) -> str:
-        return self._opened.model.custom_string
 
     @property
     def frame_id(self) -> int | None:
@@ -209,10 +185,6 @@ class CpuContext(RunningContext):
             return frame.floats() if want_float else frame.elements()
         finally:
             self.end_step(outer)
-
-    def _check_path(self) -> None:
-        if self._bindings.bound and not self.mixed_paths:
-            raise both_paths()
 
     # -- figures ------------------------------------------------------------------------------------------
 

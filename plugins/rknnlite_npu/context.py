@@ -13,7 +13,6 @@ from rknnlite_backend.bindings import Bindings
 from rknnlite_backend.cache_coherence import CacheCoherence
 from rknnlite_backend.host_memory import HostMemory
 from rknnlite_backend.running import (
-    both_paths,
     check_dup,
     find_shapes,
     in_order,
@@ -23,9 +22,6 @@ from rknnlite_backend.running import (
 
 from rknnlite._version import __version__
 from rknnlite.errors import RknnError
-from rknnlite.formats import Model
-from rknnlite.layout import nchw_to_nhwc_shape
-from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
 from rknnlite.tensor import TensorAttr
@@ -112,29 +108,12 @@ class NpuContext(RunningContext):
         return list(self._variant.native_outputs)
 
     @property
-    def lent(self) -> Model:
-        self._opened.file.check()  # its weights are to be read
-        return self._opened.model
-
-    @property
     def _has_post(self) -> bool:
         return False
 
     @property
     def versions(self) -> Versions:
         return Versions(api=f"rknnlite {self._backend} {__version__}", driver=self._shared.transport.name)
-
-    @property
-    def soc(self) -> Soc:
-        return self._opened.soc
-
-    @property
-    def batch(self) -> int:
-        return self._opened.model.batch
-
-    @property
-    def custom_string(self) -> str:
-        return self._opened.model.custom_string
 
     @property
     def frame_id(self) -> int | None:
@@ -156,10 +135,6 @@ class NpuContext(RunningContext):
         with self.exclusive():
             self.soc.check_batch_cores(count)
             self._batch_cores = count
-
-    @property
-    def shapes(self) -> list[list[tuple[int, ...]]]:
-        return [[nchw_to_nhwc_shape(shape) for shape in shapes] for shapes in self._opened.model.shapes]
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         with self.step():
@@ -210,10 +185,6 @@ class NpuContext(RunningContext):
                 frames.fetched = number
                 return frame
         raise not_run()
-
-    def _check_path(self) -> None:
-        if self._bindings.bound and not self.mixed_paths:
-            raise both_paths()
 
     # -- memory -------------------------------------------------------------------------------------------
 

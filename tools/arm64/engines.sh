@@ -6,22 +6,12 @@
 #
 # Wheels of onnxruntime and onnx for the userland's Python come from PyPI, by PYTHON: an interpreter with pip, default
 # .venv/bin/python, else python3. Models that are not in the repository are mounted: ARM64_BIND, see
-# run.sh. QEMU_CPU is cortex-a76 (default; as in RK3588), cortex-a72 (RK3576) or cortex-a53 (RK3562): the last two lack
-# the dot products of 8 bits. onnxruntime ends with a segmentation fault or an illegal instruction where /proc/cpuinfo
-# tells of another processor, so it is given one that fits.
+# run.sh. Which processor: QEMU_CPU, see processor.sh.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
 python=${PYTHON:-$source/.venv/bin/python}
 [ -x "$(command -v "$python")" ] || python=python3
-
-plain="fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"
-case ${QEMU_CPU:=cortex-a76} in
-    cortex-a53) part=0xd03 features=$plain ;;
-    cortex-a72) part=0xd08 features=$plain ;;
-    cortex-a76) part=0xd0b features="$plain atomics fphp asimdhp asimdrdm lrcpc dcpop asimddp" ;;
-    *) echo "engines.sh: QEMU_CPU is cortex-a53, cortex-a72 or cortex-a76, not $QEMU_CPU" >&2; exit 2 ;;
-esac
 
 "$here/userland.sh" make
 wheels=$("$here/userland.sh" path)/opt/engines
@@ -42,14 +32,5 @@ sed -n '/^\[project.entry-points.rknnlite\]/,/^$/p' "$source/pyproject.toml" |
     sed 's/^.project.entry-points.rknnlite./[rknnlite]/; s/"//g' > "$metadata/entry_points.txt"
 
 export PYTHONPATH=/src:/src/plugins:/opt/engines ARM64_ENV=PYTHONPATH
-if [ "$(uname -m)" != aarch64 ]; then
-    cpuinfo=$(mktemp)
-    trap 'rm -f "$cpuinfo"' EXIT
-    for number in $(seq 0 $(($(nproc --all) - 1))); do
-        printf '%s\t: %s\n' processor "$number" BogoMIPS 48.00 Features "$features" 'CPU implementer' 0x41 \
-            'CPU architecture' 8 'CPU variant' 0x0 'CPU part' "$part" 'CPU revision' 0
-        echo
-    done > "$cpuinfo"
-    export QEMU_CPU ARM64_ENV="PYTHONPATH QEMU_CPU" ARM64_BIND="/proc/cpuinfo=$cpuinfo ${ARM64_BIND:-}"
-fi
+. "$here/processor.sh"
 "$here/run.sh" python3 -m tools.arm64.engines "$@"

@@ -144,11 +144,8 @@ class OnnxRuntime(Engine):
             options.optimized_model_filepath = f"{folder}/model.onnx"
             options.add_session_config_entry("session.disable_prepacking", "1")  # nobody runs it
             _opened(model, options)
-            with Path(folder, "model.onnx").open("ab+") as file:
-                file.write(_DONE)
-                give_back_heap()
-                file.seek(0)
-                return file.read()
+            give_back_heap()
+            return Path(folder, "model.onnx").read_bytes() + _DONE
 
     def compile(self, model: bytes, outputs: Sequence[str], threads: int) -> Program:
         options = self._options(threads)
