@@ -384,11 +384,8 @@ def real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Arr
     """The function of a fused activation; parameters that no attribute holds are read off its stage."""
     row = TABLE_FUNCTIONS[fused.function]
     function = FUNCTIONS[row.name]
-    if not row.line:
-        parameters = row.table_parameters(stage)
-        return lambda x: function(x, *parameters)
-    slope, offset = line_of(view, fused, stage)
-    return lambda x: function(x, slope, offset)
+    parameters = line_of(view, fused, stage) if row.line else row.table_parameters(stage)
+    return lambda x: function(x, *parameters)
 
 
 def line_of(view: NodeView, fused: FusedOp, stage: Stage) -> tuple[float, float]:

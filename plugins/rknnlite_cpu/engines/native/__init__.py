@@ -6,9 +6,9 @@ another order, ``joins_and_moves`` the rest; ``packing`` lays weights as kernels
 ``description`` keeps a program as bytes, ``checks`` asks whether it stays in its place, ``workspace`` places tensors, ``library``
 loads the C files and hands ops to them: from a wheel (``prebuilt``) or built here, as ``recipe`` says. ``program.c`` shares ops
 among threads, ``convolution.c``, ``depthwise.c``, ``functions.c``, ``recurrent.c``, ``attention.c``, ``norms.c``, ``resample.c``,
-``convert.c`` and ``rows.c`` compute, on ``vectors.h`` and ``rational.h``.
+``convert.c`` and ``rows.c`` compute, on ``vectors.h`` and ``rational.h``; ``cut.h`` says what a task is.
 
 Float16 has ``float_nodes``, with ``float_tokens`` and ``float_places``, whose ops ``float_checks`` checks; ``float_convolution.c``
 and ``float_winograd.c`` (on ``float_products.c``), ``float_depthwise.c``, ``float_rows.c``, ``float_tokens.c`` and
-``float_places.c`` compute, on ``float_vectors.h`` and ``float_stage.h``.
+``float_places.c`` compute, on ``float_vectors.h``, ``float_turns.h`` and ``float_stage.h``.
 """

@@ -118,13 +118,6 @@ THREES(plain_threes, 0)
 THREES(rectified_threes, RECTIFY)
 THREES(other_threes, op->flags)
 
-/* The part [part[0], part[1]) of `taps` taps, `dilation` apart from `first` on, that lies in `size` values. */
-INLINE void taps_inside(int64_t first, int64_t dilation, int64_t taps, int64_t size, int64_t part[2])
-{
-    part[0] = first < 0 ? least(taps, (-first + dilation - 1) / dilation) : 0;
-    part[1] = first >= size ? part[0] : most(part[0], least(taps, (size - first + dilation - 1) / dilation));
-}
-
 /* Of windows that reach over the edge, [from, to); `columns` has the taps of each position of a row. */
 static void edges(const struct op *op, const struct line *line, int64_t from, int64_t to, struct taps taps,
                   const int64_t (*columns)[2])

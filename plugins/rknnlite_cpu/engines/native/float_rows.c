@@ -49,13 +49,6 @@ static void look_up_pixels(const struct op *op, const struct scene *scene, int64
     }
 }
 
-/* Taps [from, to) of a window that lie in x, where it begins at `first`. */
-INLINE void taps_inside(int64_t first, int64_t dilation, int64_t taps, int64_t size, int64_t *from, int64_t *to)
-{
-    *from = first < 0 ? (-first + dilation - 1) / dilation : 0;
-    *to = first >= size ? 0 : least(taps, (size - first + dilation - 1) / dilation);
-}
-
 static void pool_pixels(const struct op *op, const struct scene *scene, int64_t from, int64_t to)
 {
     int64_t room = room_of(&op->y) / SIZE, plane = op->y.height * op->y.width;
@@ -63,8 +56,8 @@ static void pool_pixels(const struct op *op, const struct scene *scene, int64_t 
     for (int64_t i = from; i < to; i++) {
         int64_t item = i / plane, oy = i % plane / op->y.width, ox = i % op->y.width, rows[2], columns[2];
         int64_t top = oy * op->strides[0] - op->pads[0], left = ox * op->strides[1] - op->pads[1];
-        taps_inside(top, op->dilations[0], op->kernel[0], op->x.height, &rows[0], &rows[1]);
-        taps_inside(left, op->dilations[1], op->kernel[1], op->x.width, &columns[0], &columns[1]);
+        taps_inside(top, op->dilations[0], op->kernel[0], op->x.height, rows);
+        taps_inside(left, op->dilations[1], op->kernel[1], op->x.width, columns);
         const float *first = float_pixel(scene, &op->x, item, 0, 0) + (top * op->x.width + left) * (op->x.pitch / SIZE);
         float *y = (float *)pixel(scene, &op->y, item, oy, ox);
         for (int64_t c = 0; c < room; c += LANES) {

@@ -125,6 +125,13 @@ INLINE void part_of(int64_t count, int64_t task, int64_t tasks, int64_t *from, i
     *from = count * task / tasks, *to = count * (task + 1) / tasks;
 }
 
+/* The part [part[0], part[1]) of `taps` taps, `dilation` apart from `first` on, that lies in `size` values. */
+INLINE void taps_inside(int64_t first, int64_t dilation, int64_t taps, int64_t size, int64_t part[2])
+{
+    part[0] = first < 0 ? least(taps, (-first + dilation - 1) / dilation) : 0;
+    part[1] = first >= size ? part[0] : most(part[0], least(taps, (size - first + dilation - 1) / dilation));
+}
+
 /* What some rows of y are made of, from the first value of the first window on, some channels of it. Where windows reach
  * over the edge it is a copy with what stands for 0 around it. */
 struct band {

@@ -155,26 +155,22 @@ void pool(const struct op *op, const struct scene *scene, int64_t task, int64_t 
 {
     int64_t from, to;
     part_of(op->y.items * op->y.height, task, tasks, &from, &to);
-    int64_t room = room_of(&op->y);
+    int64_t room = room_of(&op->y), across = op->dilations[1] * op->x.pitch, down = op->dilations[0] * op->x.width * op->x.pitch;
     for (int64_t line = from; line < to; line++) {
-        int64_t item = line / op->y.height, top = line % op->y.height * op->strides[0] - op->pads[0];
+        int64_t item = line / op->y.height, top = line % op->y.height * op->strides[0] - op->pads[0], rows[2], columns[2];
+        taps_inside(top, op->dilations[0], op->kernel[0], op->x.height, rows);
         for (int64_t ox = 0; ox < op->y.width; ox++) {
             int64_t left = ox * op->strides[1] - op->pads[1];
+            taps_inside(left, op->dilations[1], op->kernel[1], op->x.width, columns);
+            const Q *first = pixel(scene, &op->x, item, 0, 0) + (top * op->x.width + left) * op->x.pitch;
             Q *y = pixel(scene, &op->y, item, line % op->y.height, ox);
             for (int64_t c = 0; c < room; c += BYTES) {
                 vq best = (vq){} + (Q)(Q_OFFSET ? 0 : -128);
-                for (int64_t ky = 0; ky < op->kernel[0]; ky++) {
-                    int64_t row = top + ky * op->dilations[0];
-                    if (row < 0 || row >= op->x.height)
-                        continue;
-                    for (int64_t kx = 0; kx < op->kernel[1]; kx++) {
-                        int64_t column = left + kx * op->dilations[1];
-                        if (column < 0 || column >= op->x.width)
-                            continue;
-                        vq here = load_q(pixel(scene, &op->x, item, row, column) + c), greater = (vq)(here > best);
+                for (int64_t ky = rows[0]; ky < rows[1]; ky++)
+                    for (int64_t kx = columns[0]; kx < columns[1]; kx++) {
+                        vq here = load_q(first + ky * down + kx * across + c), greater = (vq)(here > best);
                         best = (here & greater) | (best & ~greater);
                     }
-                }
                 if (room - c >= BYTES)
                     memcpy(y + c, &best, BYTES);
                 else
