@@ -66,8 +66,8 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
     (
         "tv_maxvit",
         "rv1*",
-        "the mini format does not store the equation of Einsum, and the shapes allow several; refused until it is given "
-        "(`attributes`)",
+        "the mini format does not store the equations of Einsum, and the shapes allow several; refused until they are given "
+        "(`attributes`): then it is good, with a cosine of 0.9995 (RV1103B 0.9996)",
     ),
     (
         "wakeword_melspectrogram",

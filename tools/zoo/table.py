@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from statistics import median
 
 from cells import header, percent, row
@@ -129,7 +130,8 @@ def _neither(results: Sequence[Measured]) -> str:
         ratios = [w.ours / w.simulator for w in found if w.simulator > 0 and w.ours >= 0]
         if ratios:
             parts.append(f"{target} {median(ratios):.2f}")
-    return "\nDistance to the float network, ours over the simulator's, median: " + ", ".join(parts) + ".\n"
+    told = f"\nOf {date.today()}. Distance to the float network, ours over the simulator's, median: "
+    return told + ", ".join(parts) + ".\n"
 
 
 def _open(results: Sequence[Measured]) -> str:
