@@ -19,6 +19,7 @@ from rknnlite_backend.running import (
     no_data,
     not_run,
 )
+from rknnlite_backend.zero_copy import TRY_SRAM
 
 from rknnlite._version import __version__
 from rknnlite.errors import RknnError
@@ -82,7 +83,8 @@ class NpuContext(RunningContext):
         if number not in self._programs:
             cpu = self._opened.cpu_nodes(variant, self._ops)
             weights = SharedWeights(self._shared.transport, variant.program)
-            self._programs[number] = LoadedProgram(variant.program, weights, cpu)
+            flags = TRY_SRAM if self._opened.options.extra.get("sram") else 0
+            self._programs[number] = LoadedProgram(variant.program, weights, cpu, internal_flags=flags)
         self._number, self._variant, self._program = number, variant, self._programs[number]
 
     # -- what it is ---------------------------------------------------------------------------------------

@@ -76,9 +76,18 @@ class LoadedProgram:
     """
 
     def __init__(
-        self, program: NpuProgram, weights: SharedWeights, cpu: CpuNodes, duplicate: bool = False
+        self,
+        program: NpuProgram,
+        weights: SharedWeights,
+        cpu: CpuNodes,
+        duplicate: bool = False,
+        internal_flags: int = 0,
     ) -> None:
-        """``weights`` belong to this program from now on. A duplicate has command words of its own: they hold its addresses.
+        """``weights`` belong to this program from now on.
+
+        Args:
+            duplicate: it has command words of its own: they hold its addresses.
+            internal_flags: those of memory for activations.
 
         Raises what ``plan`` raises, OutOfMemory.
         """
@@ -94,7 +103,10 @@ class LoadedProgram:
         self._own = [transport.allocate(max(_LEAST, tensor.size)) for tensor in tensors]
         self.io = list(self._own)
         self.contents = [memory.ndarray for memory in self.io]
-        self._internal = transport.allocate(max(_LEAST, program.internal_size))
+        self._internal_flags = internal_flags
+        self._internal = transport.allocate(
+            max(_LEAST, program.internal_size), MemoryUse.DATA, internal_flags
+        )
         self._tasks = transport.allocate(program.record_bytes, MemoryUse.TASKS)
         self._commands = transport.allocate(8 * len(program.words)) if duplicate else None
         bases = Bases(
@@ -376,10 +388,9 @@ class LoadedProgram:
 
     def twin(self, ops: Mapping[str, CustomOp]) -> LoadedProgram:
         """The same program for another context: weights are shared, all else is its own. Loops count among the weights."""
-        if self.program.counters:
-            weights = SharedWeights(self._weights.transport, self.program)
-            return LoadedProgram(self.program, weights, self.cpu.twin(ops))
-        return LoadedProgram(self.program, self._weights.share(), self.cpu.twin(ops), duplicate=True)
+        own = bool(self.program.counters)
+        weights = SharedWeights(self._weights.transport, self.program) if own else self._weights.share()
+        return LoadedProgram(self.program, weights, self.cpu.twin(ops), not own, self._internal_flags)
 
     def close(self) -> None:
         """Free the buffers; may be called again."""

@@ -95,3 +95,16 @@ def test_memory_of_the_programs(flags: int, sram: int, tmp_path: Path) -> None:
     assert any(MemFlag.TRY_SRAM in asked for asked in driver.flags) == bool(sram and flags & 4)
     own = [asked for asked in driver.flags if MemFlag.LIMIT_IOVA_ALIGNMENT in asked]
     assert any(MemFlag.CACHEABLE not in asked for asked in own) == bool(flags & 2)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_activations_in_sram(asked: bool, tmp_path: Path) -> None:
+    """As far as it reaches: ``sram=True`` at open."""
+    code = "import sys, rknnlite\nrknnlite.open(sys.argv[1], backend='npu', sram=bool(int(sys.argv[2]))).dup().close()"
+    driver = RknpuDriver()
+    driver.sram = 1 << 20
+    with rig("rknpu", tmp_path / "cache", driver) as found:
+        found.python(BESIDE_THE_MACHINE, IMAGE)
+        driver.flags.clear()
+        found.python(code, IMAGE, int(asked))
+    assert sum(MemFlag.TRY_SRAM in flags for flags in driver.flags) == (2 if asked else 0)
