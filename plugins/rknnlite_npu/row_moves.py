@@ -59,7 +59,9 @@ class RowMove(NamedTuple):
         whole, count = _whole(form, self.atom), prod(form.shape[:-1])
         stored = view(self.sources[0])[: count * whole].reshape(count, whole)
         row = form.shape[-1] * form.dtype.itemsize
-        form.pack(np.ascontiguousarray(stored[:, :row]).view(form.dtype).reshape(form.shape), view(self.target))
+        form.pack(
+            np.ascontiguousarray(stored[:, :row]).view(form.dtype).reshape(form.shape), view(self.target)
+        )
 
 
 def recurrent(node: NpuNode) -> bool:

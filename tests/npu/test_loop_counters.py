@@ -78,7 +78,9 @@ def test_words_that_the_npu_wrote_lead_where_the_records_lead(loop: Submission) 
         for task, following in zip(tasks, tasks[1:]):
             machine.run(memory, [task])
             stored = memory.view(task.address, 8 * (task.amount + TAIL)).view("<u8")
-            words = [CommandWord.of(word) for word in stored]  # loops end with such words before the last four
+            words = [
+                CommandWord.of(word) for word in stored
+            ]  # loops end with such words before the last four
             nexts = [word.value for word in words if (word.unit, word.register) == (PC, NEXT_PROGRAM)]
             assert nexts[-1] == following.address
             jumps += following.address < task.address

@@ -91,7 +91,7 @@ def scaled(
 
 
 def limited(x: n.Values, limit: n.Values) -> n.Values:
-    """At most ``limit``; of floats one that is no number limits nothing, which is inferred: files have the largest integer there."""
+    """At most ``limit``; one that is no number limits nothing, which is inferred: files have the largest integer for floats."""
     smaller: n.Values = x if np.isnan(limit).any() else np.minimum(x, limit)
     return smaller
 
