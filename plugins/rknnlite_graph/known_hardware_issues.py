@@ -193,7 +193,7 @@ PATTERNS = (
     ),
     Pattern(
         "lstm-first-states", ("rk3588", "rk3588s", "rv1103", "rv1106"), _rows_of_no_whole_atoms,
-        "an LSTM whose steps have no multiple of 16 bytes reads its first states where its input lies, so the first steps are wrong",
+        "an LSTM whose steps have no multiple of 16 bytes reads its first states where its input lies: first steps are wrong",
         _OURS, "pad the vectors of its input: to a multiple of 16 in int8, of 8 in float16",
     ),
     Pattern(
