@@ -14,6 +14,7 @@ from rknnlite.spi.finding import Finding, Level
 from rknnlite.tensor import DType
 
 from .graph import Graph, Node, Tensor
+from .operators import operator_of
 from .read import told_graph
 
 __all__ = ["PATTERNS", "Pattern", "Suspicion", "silicon", "suspicions"]
@@ -21,6 +22,8 @@ __all__ = ["PATTERNS", "Pattern", "Suspicion", "silicon", "suspicions"]
 _REGISTER = 8191  # 13 bits
 _STRIDE = 7  # 3 bits
 _SHOWN = 3
+_EXACT, _ATOM = 1e-3, 16
+_OURS = "docs/npu.md, seen in the command words; no public report is known"
 _HEARD = "docs/troubleshooting.md; heard from users, no public report is known"
 _ISSUES = "https://github.com/airockchip/rknn-toolkit2/issues"
 
@@ -127,6 +130,20 @@ def _linear_resize_inside(graph: Graph, node: Node) -> bool:
     return linear and not set(node.outputs) & set(graph.outputs)
 
 
+def _elu_of_another_alpha(graph: Graph, node: Node) -> bool:
+    elu = node.op == "Elu" or (node.fused is not None and node.fused.function == "Elu")
+    row = operator_of("Elu") if elu and node.on_npu else None
+    return row is not None and bool(abs(row.values(node.attrs, node.stage, None)["alpha"] - 1) > _EXACT)
+
+
+def _rows_of_no_whole_atoms(graph: Graph, node: Node) -> bool:
+    """An LSTM of the NPU whose steps are vectors of no multiple of 16 bytes."""
+    inputs = _tensors(graph, node.inputs[:1])
+    if node.op not in ("exLSTM", "LSTM") or not node.on_npu or not inputs or not inputs[0].shape:
+        return False
+    return bool(inputs[0].shape[-1] * inputs[0].dtype.numpy.itemsize % _ATOM)
+
+
 PATTERNS = (
     Pattern(
         "flat-convolution-after-mean", ("rk3588", "rk3588s"), _flat_convolution_after_mean,
@@ -168,6 +185,16 @@ PATTERNS = (
         "attention-on-rk3576", ("rk3576",), lambda graph, node: node.op == "exSDPAttention" and _float(graph, node),
         "float16 attention as one node has given zeros or constants on RK3576, without an error",
         f"{_ISSUES}/574", "put an operator between product and Softmax before conversion, or end the model before it",
+    ),
+    Pattern(
+        "elu-table", ("rk3588", "rk3588s"), _elu_of_another_alpha,
+        "the table of an Elu with an alpha other than 1 is of another function on RK3588; the simulator does not show it",
+        _OURS, "use alpha 1, or another activation",
+    ),
+    Pattern(
+        "lstm-first-states", ("rk3588", "rk3588s", "rv1103", "rv1106"), _rows_of_no_whole_atoms,
+        "an LSTM whose steps have no multiple of 16 bytes reads its first states where its input lies: first steps are wrong",
+        _OURS, "pad the vectors of its input: to a multiple of 16 in int8, of 8 in float16",
     ),
     Pattern(
         "on-the-cpu", (), lambda graph, node: not node.on_npu,

@@ -3,7 +3,8 @@
 * ``submission`` is the pure function ``plan``: buffers, relocated command words, task records, pixels, which cores get what.
 * What a file holds: ``program`` (tensors, nodes, words, records), ``task`` (a record), ``weight_buffer`` (where constants lie),
   ``relocations`` (where addresses stand in the words), ``command_words`` (units, registers, what ends a program), ``program_chain``
-  (that each leads to another), ``unwritten_tensors`` (what the runtime arranges by itself).
+  (that each leads to another), ``loop_counters`` (addresses that loops count with), ``row_moves`` and ``unwritten_tensors`` (what
+  the runtime arranges by itself).
 * What a plan adds: ``placement`` (where everything lies), ``pixels`` (the NPU converts uint8 itself), ``cores`` (which core
   gets which tasks, in which jobs), ``register_groups`` (what registers hold that a task does not write).
 * What a plan costs: ``counts`` (tasks, words, products, bytes; ``task_sizes``: which registers tell), ``cycles`` (an estimate),

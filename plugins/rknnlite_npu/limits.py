@@ -15,7 +15,8 @@ from .submission import Submission
 
 __all__ = ["Limit", "limits"]
 
-_SIZE = 8191  # 13 bits; what is stored less one reaches 8192
+_SIZE = 8191  # 13 bits
+_WRITTEN = 8192  # the same, stored less one; a softmax of the converter has as many channels
 _RK3588_PICTURE = 2047  # 11 bits of what CNA reads
 _NEAR = 15 / 16
 _TASKS = {"RKNPU v2": 4095, "RKNPU lite": 4095}  # 12 bits of the number of tasks, elsewhere 16
@@ -81,7 +82,10 @@ def _sizes(program: NpuProgram, counts: Sequence[NodeCount]) -> Iterator[Limit]:
     for node in counts:
         label = str(program.nodes[node.node])
         for task in node.tasks if node.macs else ():
-            for verb, bound, sizes in (("reads", picture, task.sizes[:2]), ("writes", _SIZE, task.sizes[2:])):
+            for verb, bound, sizes in (
+                ("reads", picture, task.sizes[:2]),
+                ("writes", _WRITTEN, task.sizes[2:]),
+            ):
                 value = max(sizes)
                 if value >= _NEAR * bound:
                     text = f"{label} {verb} {value} in a row, a column or channels, registers hold {bound}"

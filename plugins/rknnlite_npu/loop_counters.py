@@ -28,7 +28,7 @@ _STORED = np.dtype("<u4")  # the upper half of an element stays
 
 
 class LoopCounter(NamedTuple):
-    """Byte ``place`` of the weight buffer begins with the address of byte ``commands`` of the command words, or with what ``word`` holds."""
+    """An address at byte ``place`` of the weight buffer: that of byte ``commands`` of the command words, or what ``word`` holds."""
 
     place: int
     commands: Optional[int] = None

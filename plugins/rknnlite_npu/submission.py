@@ -87,8 +87,8 @@ class Submission:
                 image[tensor.offset : tensor.offset + tensor.size] = np.frombuffer(tensor.content, np.uint8)
         at = self.program.commands_offset
         image[at : at + 8 * len(self.words)] = self.words.astype("<u8").view(np.uint8)
-        for place, value in start_values(self.program.counters, self.words, self.placement.commands):
-            image[place : place + len(value)] = value
+        for start, value in start_values(self.program.counters, self.words, self.placement.commands):
+            image[start : start + len(value)] = value
         return image
 
 

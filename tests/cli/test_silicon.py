@@ -71,6 +71,26 @@ def test_limits_of_registers_and_other_chips() -> None:
     assert named(line([(1, 8, 4, 4)] * 2, replace(relu, on_npu=False)), "rk3588") == ["on-the-cpu"]
 
 
+@pytest.mark.parametrize(
+    ("name", "patterns"),
+    [
+        ("hidden_low.rk3588.i8", ["elu-table"]),
+        ("act_elu.rk3588.i8", []),
+        ("lstm.rk3588.fp16", ["lstm-first-states"]),
+        ("lstm.rv1106.i8", ["lstm-first-states"]),
+    ],
+)
+def test_what_command_words_tell(name: str, patterns: list[str]) -> None:
+    found = [one.pattern for one in issues.suspicions(ModelFile(genuine(name)).model)]
+    assert [pattern for pattern in found if pattern != "on-the-cpu"] == patterns
+
+
+def test_steps_of_whole_atoms_are_not_told_of() -> None:
+    steps = line([(5, 1, 24)] * 2, Node(0, "exLSTM", "l", [0], [1], on_npu=True))
+    assert named(steps, "rk3588") == []
+    assert named(line([(5, 1, 20)] * 2, *steps.nodes), "rk3588") == ["lstm-first-states"]
+
+
 def test_attention_on_rk3576() -> None:
     graph = line([(1, 8, 64, 64)] * 2, Node(0, "exSDPAttention", "a", [0, 0, 0], [1], on_npu=True))
     assert named(graph, "rk3576") == ["attention-on-rk3576"] and named(graph, "rk3588") == []

@@ -66,6 +66,7 @@ def test_floats_are_converted_as_ever() -> None:
         ("conv_1x1.rk3588.i8", "the NPU converts no pixels for input in0"),
         ("mean_std.rk3576.i8", "by analogy: how this NPU family converts pixels was never recorded"),
         ("mean_std.rk3588.i8", ""),
+        ("conv_relu.rk3566.i8", ""),
     ],
 )
 def test_what_is_not_known_is_told(name: str, told: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -37,7 +37,7 @@ def test_small_networks_come_near_none(soc: str) -> None:
 
 def test_sizes_that_registers_hardly_hold() -> None:
     (one,) = near(sizes=(8, 8, 8, 8000, 8))
-    assert (one.name, one.value, one.bound) == ("size", 8000, 8191) and "writes 8000 in a row" in one.text
+    assert (one.name, one.value, one.bound) == ("size", 8000, 8192) and "writes 8000 in a row" in one.text
     (one,) = near(sizes=(2047, 8, 8, 8, 8))
     assert one.bound == 2047 and 'ConvRelu "Conv:/0/Conv" reads 2047' in one.text
     assert near(sizes=(1900, 8, 8, 7000, 8)) == []

@@ -78,7 +78,9 @@ def test_words_that_the_npu_wrote_lead_where_the_records_lead(loop: Submission) 
         for task, following in zip(tasks, tasks[1:]):
             machine.run(memory, [task])
             stored = memory.view(task.address, 8 * (task.amount + TAIL)).view("<u8")
-            words = [CommandWord.of(word) for word in stored]  # loops end with such words before the last four
+            words = [
+                CommandWord.of(word) for word in stored
+            ]  # loops end with such words before the last four
             nexts = [word.value for word in words if (word.unit, word.register) == (PC, NEXT_PROGRAM)]
             assert nexts[-1] == following.address
             jumps += following.address < task.address
@@ -139,3 +141,25 @@ def test_values_of_counters() -> None:
 
 def test_files_without_loops_have_no_counters() -> None:
     assert planned("act_relu.rk3588.i8").program.counters == ()
+
+
+def test_loops_count_from_where_tensors_lie_now() -> None:
+    context = MachineBackend().open(model_file(), OpenOptions())
+    golden = goldens(FILE.parent / "lstm_loop.rk3588.fp16.npz")[0]
+    program = context._program
+    [expected] = context.infer(list(golden.inputs))
+    commands = program.submission.placement.commands
+    before = program._weights.memory.ndarray.copy()
+    elsewhere = [program._weights.transport.allocate(memory.size) for memory in program.io]
+    for number, memory in enumerate(elsewhere):
+        memory.ndarray[:] = program.io[number].ndarray
+        program.place_io(number, memory)
+    for place, value in start_values(program.program.counters, program._words, commands):
+        assert program._weights.memory.ndarray[place : place + 4].tolist() == value.tolist()
+    program.run(0, False)
+    stored = context._variant.forms[1].unpack(program.io[1].ndarray)
+    assert np.array_equal(stored.astype(np.float32).reshape(expected.shape), expected)
+    for number in range(len(elsewhere)):
+        program.place_io(number, None)
+    for place, _ in start_values(program.program.counters, program._words, commands):
+        assert np.array_equal(program._weights.memory.ndarray[place : place + 4], before[place : place + 4])

@@ -453,7 +453,10 @@ def test_frames_are_flat_in_memory_and_descriptors() -> None:
 )
 def test_a_refusal_names_model_node_register_and_a_way_out(name: str, told: list[str]) -> None:
     path = genuine(name)
-    with pytest.raises(errors.ModelUnsupported) as raised, rknnlite.open(path, backend="npu-machine") as context:
+    with (
+        pytest.raises(errors.ModelUnsupported) as raised,
+        rknnlite.open(path, backend="npu-machine") as context,
+    ):
         context.infer([np.zeros(attr.dims, np.float32) for attr in context.inputs])
     text = str(raised.value)
     assert text.startswith(f"{path}: ")

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from rknnlite_npu.command_words import CNA, CommandWord
-from rknnlite_npu.pixels import channel_factors, with_pixels
+from rknnlite_npu.pixels import channel_factors, with_elements, with_pixels
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import IoTensor
@@ -145,3 +145,19 @@ def test_pictures_that_no_register_holds_are_refused(native: tuple[int, ...]) ->
     damaged = dataclasses.replace(found.program, tensors=tuple(tensors))
     with pytest.raises(ModelInvalid, match="converts no picture of"):
         with_pixels(damaged, found.words)
+
+
+def test_rows_of_numbers_have_the_stride_of_the_input() -> None:
+    """Files have the width; the input's rows are a multiple of 16 bytes of each channel."""
+    for name, width, padded in (("conv_grey.rk3588.i8", 15, 16), ("conv_uneven.rk3588.fp16", 12, 16)):
+        program = planned(name).program
+        plain = with_elements(program, program.words)
+        changed = np.flatnonzero(plain != program.words)
+        assert len(changed)
+        for at in changed:
+            old, new = (CommandWord.of(words[at]) for words in (program.words, plain))
+            assert (old.unit, old.register, old.value, new.value) == (CNA, 0x107C, width, padded)
+    program = planned(
+        "conv_3x3_wide.rk3588.i8"
+    ).program  # its input has more than four channels or whole rows
+    assert np.array_equal(with_elements(program, program.words), program.words)

@@ -13,8 +13,8 @@ from ..input_conversion import on_npu
 
 __all__ = ["assumptions", "evidence", "lines", "pixel_lines"]
 
-_PIXELS_KNOWN = ("RKNPU v2", "RKNPU t3")
-"""RK3588, where it was recorded, and RV1103 and RV1106, whose files hold the factors."""
+_PIXELS_KNOWN = ("RKNPU v2", "RKNPU t3", "RKNPU lite")
+"""RK3588, where it was recorded, and RV1103, RV1106, RK3566 and RK3568, whose files hold the factors."""
 
 
 def evidence(measured_on: str) -> str:

@@ -138,7 +138,7 @@ def limited(r: UnitRegisters, limits: tuple[Optional[Field], Optional[Field]], x
 
 
 def at_most(x: n.Values, limit: n.Values) -> n.Values:
-    """``x`` up to ``limit``; of floats one that is no number limits nothing, which is inferred: files have the largest integer."""
+    """``x`` up to ``limit``; one that is no number limits nothing, which is inferred: files have the largest integer for floats."""
     smaller: n.Values = x if np.isnan(limit).any() else np.minimum(x, limit)
     return smaller
 
