@@ -118,7 +118,9 @@ def fetch(r: UnitRegisters, memory: Memory, store: WeightStore) -> Fetched:
         taps * n.SIZES[precision]
     )  # three quarters of a block are stored as a whole one
     shape = (r[KERNELS], r[KERNEL[0]], r[KERNEL[1]], max(lanes, r[CHANNEL]))
-    weights = store.prepared(r[WEIGHTS], plain, shape, precision, mode, r.design, _weight_zero(r, mode, precision))
+    weights = store.prepared(
+        r[WEIGHTS], plain, shape, precision, mode, r.design, _weight_zero(r, mode, precision)
+    )
     _ = r[OUT_WIDTH], r[OUT_ATOMS]
     fetched = Fetched(
         features[..., : weights.values.shape[-1]],

@@ -1,7 +1,7 @@
 """The second design, of RK3562 and RK3576: the units of RK3588, whose registers are put together anew.
 
-Found by comparing words of the same networks for RK3588, and as far as files give the simulator's numbers. RK3576 has numbers for all
-channels in memory, which RK3562 has in registers, and stores sizes less one.
+Found by comparing words of the same networks for RK3588, and as far as files give the simulator's numbers. RK3576 has numbers
+for all channels in memory, which RK3562 has in registers, and stores sizes less one.
 """
 
 from __future__ import annotations
@@ -269,7 +269,10 @@ RK3576 = replace(
         **dict.fromkeys((*lut.UNUSED, *lut.UNUSED_TOO), _NONE),
         lut.LOW_VALUE: lut.LOW_VALUE,
         lut.HIGH_VALUE: lut.HIGH_VALUE,
-        **{field: field for field in (rdma.BS_COMMON, rdma.BS_COMMON_BASE, rdma.BN_COMMON, rdma.BN_COMMON_BASE)},
+        **{
+            field: field
+            for field in (rdma.BS_COMMON, rdma.BS_COMMON_BASE, rdma.BN_COMMON, rdma.BN_COMMON_BASE)
+        },
     },
     idle={
         **_IDLE,

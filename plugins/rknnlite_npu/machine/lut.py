@@ -36,7 +36,11 @@ LOW_VALUE, HIGH_VALUE = (
 _FOUR = {  # register -> registers with the same for three more channels
     first: tuple(range(first + 4, first + 16, 4)) for first in (0x4110, 0x4120, 0x4130, 0x4140)
 }
-COPIES = tuple((Field("first", first), Field(f"LUT_{other:04X}", other)) for first, more in _FOUR.items() for other in more)
+COPIES = tuple(
+    (Field("first", first), Field(f"LUT_{other:04X}", other))
+    for first, more in _FOUR.items()
+    for other in more
+)
 HALVES = tuple(
     (Field("first", first, 15, 0), Field(f"LUT_{register:04X}", register, low + 15, low))
     for first in (0x4150, 0x4170)

@@ -42,7 +42,9 @@ class PreparedWeights:
         depthwise = mode is Mode.DEPTHWISE
         paired = depthwise and bool(design.run) and shape[0] > 1
         if paired:
-            self.values = paired_weights(plain, shape, precision, kind, design.depthwise, design.run if precision == n.INT8 else 1)
+            self.values = paired_weights(
+                plain, shape, precision, kind, design.depthwise, design.run if precision == n.INT8 else 1
+            )
         elif depthwise:
             self.values = depthwise_weights(plain, shape, precision, kind, design.depthwise)
         elif mode is Mode.PICTURE_BY_ROWS:

@@ -248,7 +248,8 @@ def _per_channel(
         part = np.ascontiguousarray(records[:, at : at + group * width])
         found.append(n.decoded(part, kind).reshape(-1)[:channels].astype(_kind(precision)))
         at += group * width
-    return PerChannel(*found)
+    alu, zero, multiplier = found
+    return PerChannel(alu, zero, multiplier)
 
 
 def _with_common(
@@ -259,7 +260,9 @@ def _with_common(
     adds, zero, multiplies, shifts = (bool(bits >> k & 1) for k in range(4))
     if adds and zero:
         r.refuse(use, "a number to add and a zero point at once: in which order they lie was never seen")
-    alu_kind, mul_kind = (n.FP32, n.BF16 if precision == n.BF16 else n.FP16) if n.is_float(precision) else (n.INT32, n.INT16)
+    alu_kind, mul_kind = (
+        (n.FP32, n.BF16 if precision == n.BF16 else n.FP16) if n.is_float(precision) else (n.INT32, n.INT16)
+    )
     if multiplies and not shifts and precision == n.INT16:
         mul_kind = n.FP16  # slopes of int16 layers
     found: dict[str, n.Values] = {}
@@ -273,9 +276,14 @@ def _with_common(
                 r.refuse(use, f"{name} for all channels and for each")
             found[name] = n.decoded(memory.view(at, n.SIZES[kind]), kind).astype(_kind(precision))
             at += size
+    numbers = (
+        found.get("alu", own.alu),
+        found.get("zero", own.zero),
+        found.get("multiplier", own.multiplier),
+    )
     if not shifts:
-        return own._replace(**found)
+        return PerChannel(*numbers)
     above, below = memory.view(at, 2).tolist()
     if max(above, below) > _LARGEST_SHIFT:
         r.refuse(base, f"shifts by {above} and {below}")
-    return own._replace(**found, shifts=(above, below))
+    return PerChannel(*numbers, (above, below))

@@ -13,7 +13,6 @@ from .registers import Field, UnitRegisters
 __all__ = ["BN", "BS", "ScalingFields", "alu", "limit_fields", "limited", "limits_of", "scalar", "scaled"]
 
 _MAX, _MIN, _ADD, _DIVIDE, _MINUS, _ABS, _NEGATE = range(7)
-_ONES = 14  # fields that are one each
 _NONE_BELOW, _NONE_ABOVE = 0x80000000, 0x7FFFFFFF  # no limits, whatever the type
 
 
@@ -41,7 +40,9 @@ class ScalingFields(NamedTuple):
 
 def limit_fields(name: str, *places: int) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
     """(lower, upper) limits of designs that have them, twice each; ``places``: of the lower ones, the upper ones are behind."""
-    return tuple(Field(f"{name}_LOW", at) for at in places), tuple(Field(f"{name}_HIGH", at + 4) for at in places)
+    return tuple(Field(f"{name}_LOW", at) for at in places), tuple(
+        Field(f"{name}_HIGH", at + 4) for at in places
+    )
 
 
 def _fields(
@@ -82,8 +83,9 @@ def scaled(
         numbers: what was fetched for it.
         precision: of what flows, for the types of its own numbers.
     """
-    for field in fields[: _ONES]:
-        r.look(field)
+    for field in fields:
+        if isinstance(field, Field):
+            r.look(field)
     limits = limits_of(r, fields.low, fields.high)
     if r[fields.off]:
         return x
@@ -104,7 +106,9 @@ def scaled(
     return limited(r, limits, x)
 
 
-def limits_of(r: UnitRegisters, low: tuple[Field, ...], high: tuple[Field, ...]) -> tuple[Optional[Field], Optional[Field]]:
+def limits_of(
+    r: UnitRegisters, low: tuple[Field, ...], high: tuple[Field, ...]
+) -> tuple[Optional[Field], Optional[Field]]:
     """The limits that are set, of designs that have them; those of both channels of the stage are the same."""
     if not r.design.limits:
         return None, None
@@ -132,7 +136,7 @@ def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerCha
 
 def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precision: int) -> n.Values:
     """What is multiplied with: 16 bits, of floats fp16 or bf16."""
-    if r.design.limits and r[fields.prelu] and precision == n.BF16:
+    if r.design.limits and r[fields.prelu] and r[fields.multiplier_fetched] and precision == n.BF16:
         r.refuse(fields.prelu, "slopes of bf16 lie as fp32, which came out wrong")
     if r[fields.multiplier_fetched] or r.design.in_memory:
         if numbers.multiplier is None:

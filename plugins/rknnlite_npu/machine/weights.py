@@ -88,7 +88,9 @@ def paired_weights(
     for first in range(0, channels, group):
         count = min(group, channels - first)
         if count % run:
-            raise MachineRefused("CNA", 0x1030, "WEIGHT_BYTES", len(plain), why=f"no whole runs of {run} weights")
+            raise MachineRefused(
+                "CNA", 0x1030, "WEIGHT_BYTES", len(plain), why=f"no whole runs of {run} weights"
+            )
         cells = stored[2 * first * taps : 2 * (first + count) * taps].reshape(taps, count // run, 2, run)
         cells = cells.astype(kind)
         zeros = np.where(cells[:, :, 1] == lowest, -lowest, cells[:, :, 1])
