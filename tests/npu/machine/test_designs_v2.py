@@ -18,7 +18,7 @@ from rknnlite_npu.machine.registers import UnitRegisters
 from rknnlite.errors import ModelUnsupported
 from rknnlite.formats import ModelFile
 from rknnlite.spi import OpenOptions
-from tests.support.corpus import DATA, EXAMPLES, genuine
+from tests.support.corpus import DATA, EXAMPLES, genuine, goldens
 
 from .programs import Board
 from .test_corpus import ELU, TABLE, answers, differences
@@ -175,3 +175,16 @@ def test_fields_that_other_designs_have_not_are_never_read_there() -> None:
     assert not registers.has(rdma.BS_COMMON)
     assert UnitRegisters(DPU_RDMA, {}, 0, DESIGNS[RK3576]).has(rdma.BS_COMMON)
     assert DESIGNS[RK3562].places[scaling.BS.relu_off] == 1
+
+
+@pytest.mark.parametrize("name", ["conv_relu.rk3562.i8", "conv_relu.rk3576.i8", "packed_i16.rk3576.i16"])
+def test_pixels_are_converted_as_the_file_says(name: str) -> None:
+    """By integers, so at most some steps apart from numbers that were converted before; those of int16 on the CPU."""
+    context = MachineBackend().open(ModelFile(genuine(name)), OpenOptions())
+    pixels = [np.asarray(x, np.uint8) for x in goldens(answers(genuine(name)))[0].inputs]
+    as_pixels, as_numbers = (
+        context.infer([x.astype(kind) for x in pixels])[0] for kind in (np.uint8, np.float32)
+    )
+    quant = context.outputs[0].quant
+    assert quant is not None
+    assert np.abs(as_pixels.astype(np.float64) - as_numbers).max() / quant.scale < 8
