@@ -17,7 +17,7 @@ from rknnlite.spi import CustomOp
 from .command_words import Words, values_of, with_values
 from .cores import jobs
 from .cpu_nodes import CpuNodes
-from .pixels import converts_itself, with_elements, with_pixels
+from .pixels import converts_itself, reads_bytes, with_elements, with_pixels
 from .placement import Bases
 from .program import NpuProgram
 from .stamps import Stamps, divided
@@ -151,7 +151,7 @@ class LoadedProgram:
     def takes_pixels(self) -> bool:
         """Whether the NPU converts uint8 pixels of this program, and it is known how; in the mini format it always does."""
         try:
-            return self.program.moved or bool(len(self._pixel_words[0]))
+            return self.program.moved or (reads_bytes(self.program) and bool(len(self._pixel_words[0])))
         except ModelUnsupported:
             return False
 
