@@ -19,7 +19,7 @@ from .cores import jobs
 from .cpu_nodes import CpuNodes
 from .job_times import node_seconds, short_jobs
 from .loop_counters import start_values
-from .pixels import with_elements, with_pixels
+from .pixels import reads_bytes, with_elements, with_pixels
 from .placement import Bases
 from .program import NpuProgram
 from .program_chain import leads_to
@@ -200,7 +200,7 @@ class LoadedProgram:
     def takes_pixels(self) -> bool:
         """Whether the NPU converts uint8 pixels of this program, and it is known how; in the mini format it always does."""
         _, plain, changed = self._pixel_words
-        return self.program.moved or bool((plain != changed).any())
+        return self.program.moved or (reads_bytes(self.program) and bool((plain != changed).any()))
 
     def _set_pixels(self, pixels: bool) -> None:
         if pixels != self._pixels:

@@ -2,8 +2,8 @@
 
 Recorded on RK3588 with the runtime 1.6.0, for inputs of one and of three channels: the stored value is
 ``pixel * scale / 2^shift + offset`` with an integer offset, where the vendor's simulator converts exactly
-(``rknnlite_graph.pixel_factors``). Files for RK3566 and RK3568 have these very factors in their words; there it is for other
-inputs that words change.
+(``rknnlite_graph.pixel_factors``). Files for RK3566, RK3568, RK3562 and RK3576 have these very factors in their words; there it
+is for other inputs that words change.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = [
     "channel_factors",
     "converts_itself",
     "pixel_doubts",
+    "reads_bytes",
     "with_elements",
     "with_pixels",
 ]
@@ -80,6 +81,11 @@ _WIDTH = 16  # rows have a multiple of it, in pixels
 def converts_itself(program: NpuProgram) -> bool:
     """Whether the words of the file convert uint8 pixels as they are."""
     return program.moved or program.family in _IN_FILES
+
+
+def reads_bytes(program: NpuProgram) -> bool:
+    """Whether inputs of few channels are int8: for others nobody has recorded how the NPU converts pixels."""
+    return all(program.io[number].dtype is DType.INT8 for number, _ in _readers(program))
 
 
 def with_elements(program: NpuProgram, words: Words) -> Words:
@@ -136,8 +142,8 @@ def _first_layers(program: NpuProgram) -> set[tuple[int, int]]:
 def with_pixels(program: NpuProgram, words: Words) -> Words:
     """The words with every first layer of few channels changed for uint8 pixels in rows of ``width`` pixels, rounded up to 16.
 
-    Inputs of more channels stay: the runtime converts those itself. So do all words of RK3566, RK3568 and the mini format, which
-    convert pixels as they are in the file.
+    Inputs of more channels stay: the runtime converts those itself. So do all words of families whose files convert pixels as
+    they are.
 
     Raises:
         ModelUnsupported: another family than RK3588's, or an input that is no int8 picture: never recorded.

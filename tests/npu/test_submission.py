@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rknnlite_npu.command_words import DPU, PC, TAIL, CommandWord, numbers_of, units_of, values_of
+from rknnlite_npu.pixels import with_pixels
 from rknnlite_npu.placement import Bases
 from rknnlite_npu.submission import plan, plan_program
 
@@ -136,8 +139,9 @@ def test_what_would_be_a_guess_is_refused() -> None:
         ModelUnsupported, match=r"container 2: how the runtime makes command words.*not what ends a program"
     ):
         plan(ModelFile(old).model, BASES)
-    with pytest.raises(ModelUnsupported, match="RKNPU f2: how this NPU family converts uint8 pixels"):
-        planned("conv_relu.rk3576.i8", pixels=True)
+    program = planned("conv_relu.rk3576.i8").program
+    with pytest.raises(ModelUnsupported, match="RKNPU x0: how this NPU family converts uint8 pixels"):
+        with_pixels(replace(program, family="RKNPU x0"), program.words)
     with pytest.raises(ModelUnsupported, match="input in0 is float16"):
         planned("conv_relu.rk3588.fp16", pixels=True)
     with pytest.raises(ModelInvalid, match=r"no bytes of 3.weight.* plan the model that lends them"):

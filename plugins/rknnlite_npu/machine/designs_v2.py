@@ -1,7 +1,7 @@
 """The second design, of RK3562 and RK3576: the units of RK3588, whose registers are put together anew.
 
-Found by comparing words of the same networks for RK3588, and as far as files give the simulator's numbers. RK3576 has numbers for
-all channels in memory, which RK3562 has in registers, and stores sizes less one.
+Found by comparing words of the same networks for RK3588, and as far as files give the simulator's numbers. RK3576 has numbers
+for all channels in memory, which RK3562 has in registers, and stores sizes less one.
 """
 
 from __future__ import annotations

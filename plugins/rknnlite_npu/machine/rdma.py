@@ -274,7 +274,8 @@ def _per_channel(
         part = np.ascontiguousarray(records[:, at : at + group * width])
         found.append(n.decoded(part, kind).reshape(-1)[:channels].astype(_kind(precision)))
         at += group * width
-    return PerChannel(found[0], found[1], found[2])
+    alu, zero, multiplier = found
+    return PerChannel(alu, zero, multiplier)
 
 
 def _with_common(
@@ -301,13 +302,14 @@ def _with_common(
                 r.refuse(use, f"{name} for all channels and for each")
             found[name] = n.decoded(memory.view(at, n.SIZES[kind]), kind).astype(_kind(precision))
             at += size
+    numbers = (
+        found.get("alu", own.alu),
+        found.get("zero", own.zero),
+        found.get("multiplier", own.multiplier),
+    )
     if not shifts:
-        return own._replace(
-            alu=found.get("alu", own.alu),
-            zero=found.get("zero", own.zero),
-            multiplier=found.get("multiplier", own.multiplier),
-        )
+        return PerChannel(*numbers)
     above, below = memory.view(at, 2).tolist()
     if max(above, below) > _LARGEST_SHIFT:
         r.refuse(base, f"shifts by {above} and {below}")
-    return own._replace(**found, shifts=(above, below))
+    return PerChannel(*numbers, (above, below))

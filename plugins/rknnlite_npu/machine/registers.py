@@ -50,7 +50,7 @@ class Field:
         inverted: bool = False,
         more: int = 0,
     ) -> Field:
-        """The same field in another place; ``inverted``: its bits mean the opposite there, ``more``: it holds so much less."""
+        """The same field in another place; ``inverted``: its bits mean the opposite there; ``more``: they hold that much less."""
         return Field(self.name, register, high, low, signed, inverted, more)
 
 

@@ -24,7 +24,6 @@ __all__ = [
 ]
 
 _MAX, _MIN, _ADD, _DIVIDE, _MINUS, _ABS, _NEGATE = range(7)
-_ONES = 14  # fields that are one each
 _NONE_BELOW, _NONE_ABOVE = 0x80000000, 0x7FFFFFFF  # no limits, whatever the type
 
 
@@ -95,9 +94,9 @@ def scaled(
         numbers: what was fetched for it.
         precision: of what flows, for the types of its own numbers.
     """
-    for field in fields[:_ONES]:
-        assert isinstance(field, Field)
-        r.look(field)
+    for field in fields:
+        if isinstance(field, Field):
+            r.look(field)
     limits = limits_of(r, fields.low, fields.high)
     if r[fields.off]:
         return x
@@ -154,7 +153,7 @@ def _added(r: UnitRegisters, fields: ScalingFields, x: n.Values, numbers: PerCha
 
 def _factor(r: UnitRegisters, fields: ScalingFields, numbers: PerChannel, precision: int) -> n.Values:
     """What is multiplied with: 16 bits, of floats fp16 or bf16."""
-    if r.design.limits and r[fields.prelu] and precision == n.BF16:
+    if r.design.limits and r[fields.prelu] and r[fields.multiplier_fetched] and precision == n.BF16:
         r.refuse(fields.prelu, "slopes of bf16 lie as fp32, which came out wrong")
     if r[fields.multiplier_fetched] or r.design.in_memory:
         if numbers.multiplier is None:

@@ -219,6 +219,8 @@ def _surfaces(r: UnitRegisters, memory: Memory, stored: n.Values, repeated: int)
         # every surface is a group: weights that are computed, of more than one block of inputs
         r.need(GROUPS, surfaces - 1, why=f"{surfaces} surfaces do not make such groups")
         stride = r[SURFACE_ADD]
+    elif surfaces > 1 and r.design.whole_surfaces and not r.design.as_stored and stride < rows * columns:
+        stride = r[SURFACE_ADD] + (rows * columns if r.design.in_memory else 0)
     view = atoms(memory, r[ADDRESS], (surfaces, rows, columns), stride * unit, row, atom)
     view[...] = cells.reshape(rows, columns, surfaces, atom).transpose(2, 0, 1, 3)
     return view.size
