@@ -12,7 +12,8 @@
   ``verdict_inspector`` what ``info`` tells of a model on this machine's NPU.
 * ``plan_command`` is ``rknnlite npu-plan``, ``plan_file`` the arrays that it writes.
 * Running: ``backend`` offers ``npu`` and ``npu-machine``; ``context`` with ``running_context`` serves programs, ``opened_model``
-  is what is fixed for a model, ``loaded_program`` its buffers and jobs (``job_times``: short ones), ``lanes`` further ones for
+  is what is fixed for a model, ``loaded_program`` its buffers and jobs (``job_times``: short ones), ``program_words`` the words in
+  them, ``lanes`` further ones for
   the items of a batch, ``cpu_nodes`` what the NPU leaves out. ``inputs`` and
   ``tensor_bytes`` are how tensors lie, ``frames`` what is kept of a run, ``perf`` and ``dump`` what is told of it.
 * ``transport`` is the way to an NPU: ``machine_transport`` that to the machine, ``core_jobs`` its cores; ``rknpu_abi`` the

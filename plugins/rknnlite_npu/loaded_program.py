@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Optional
 
@@ -11,18 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import ModelUnsupported
-from rknnlite.formats.slots import TensorKind
 from rknnlite.spi import CustomOp
 
-from .command_words import Words, values_of, with_values
 from .cores import jobs
 from .cpu_nodes import CpuNodes
 from .job_times import node_seconds, short_jobs
 from .loop_counters import start_values
-from .pixels import reads_bytes, with_elements, with_pixels
 from .placement import Bases
 from .program import NpuProgram
 from .program_chain import leads_to
+from .program_words import ProgramWords
 from .row_moves import RowMove, row_moves
 from .stamps import PlacedStamps, Stamps, divided
 from .submission import plan_program
@@ -46,14 +43,6 @@ class SharedWeights(Shared):
 
     def _free(self) -> None:
         self.memory.close()
-
-
-@dataclass(frozen=True)
-class _Relocated:
-    """The words that hold addresses of one tensor."""
-
-    words: NDArray[np.int64]
-    offsets: NDArray[np.uint64]
 
 
 class _Step(NamedTuple):
@@ -117,7 +106,6 @@ class LoadedProgram:
             None if self._commands is None else self._commands.address,
         )
         self.submission = plan_program(program, bases)
-        self._pixels: Optional[bool] = None  # as the file has them
         self._closed = False
         self._direct: Mapping[int, DeviceMemory] = {}
         self._steps: dict[tuple[int, bool, bool], list[_Step]] = {}
@@ -138,23 +126,11 @@ class LoadedProgram:
     # -- words that change --------------------------------------------------------------------------------
 
     @cached_property
-    def _words(self) -> Words:
+    def words(self) -> ProgramWords:
         """The command words in memory."""
-        if self._commands is not None:
-            return self._commands.ndarray.view(np.uint64)
-        at = self.program.commands_offset
-        found: Words = self._weights.memory.ndarray[at : at + 8 * len(self.program.words)].view(np.uint64)
-        return found
-
-    @cached_property
-    def _relocated(self) -> list[_Relocated]:
-        """Per input and output."""
-        found = []
-        for index in (*self.program.inputs, *self.program.outputs):
-            places = [(r.word, r.offset) for r in self.program.relocations if r.tensor == index]
-            words, offsets = zip(*places) if places else ((), ())
-            found.append(_Relocated(np.array(words, np.int64), np.array(offsets, np.uint64)))
-        return found
+        transport, memory = self._weights.transport, self._commands or self._weights.memory
+        at = self.program.commands_offset if self._commands is None else 0
+        return ProgramWords(self.program, memory, at, transport.to_device)
 
     def place_all(self, direct: Mapping[int, DeviceMemory]) -> None:
         """Let inputs and outputs lie in memory that is given, by their number (inputs first), the others in the program's own."""
@@ -170,60 +146,17 @@ class LoadedProgram:
             return
         self.io[number], self.contents[number] = memory, memory.ndarray
         self._steps.clear()
-        where = self._relocated[number]
-        address = np.uint64(memory.address)
-        self._change(where.words, where.offsets + address)
+        self.words.place(number, memory.address)
         self._start_counters()
 
     def _start_counters(self) -> None:
         """Let loops count from where tensors lie now."""
-        counters, words = self.program.counters, self._restored
+        counters, words = self.program.counters, self.words.restored
         if counters and words is not None:
             weights = self._weights.memory
             for place, value in start_values(counters, words, self.submission.placement.commands):
                 weights.ndarray[place : place + len(value)] = value
             self._weights.transport.to_device(weights)
-
-    @cached_property
-    def _pixel_words(self) -> tuple[NDArray[np.int64], Words, Words]:
-        """Where words differ for uint8 pixels or from those of the file, what they are otherwise, and for pixels."""
-        stored = self.program.words
-        plain = with_elements(self.program, stored)
-        try:
-            changed = with_pixels(self.program, stored)
-        except ModelUnsupported:  # it is not known how; see ``takes_pixels``
-            changed = plain
-        at = np.flatnonzero((plain != changed) | (plain != stored))
-        return at, values_of(plain[at]), values_of(changed[at])
-
-    @cached_property
-    def takes_pixels(self) -> bool:
-        """Whether the NPU converts uint8 pixels of this program, and it is known how; in the mini format it always does."""
-        _, plain, changed = self._pixel_words
-        return self.program.moved or (reads_bytes(self.program) and bool((plain != changed).any()))
-
-    def _set_pixels(self, pixels: bool) -> None:
-        if pixels != self._pixels:
-            at, plain, changed = self._pixel_words
-            if len(at):
-                self._change(at, changed if pixels else plain)
-            self._pixels = pixels
-
-    def _change(self, at: NDArray[np.int64], values: Words) -> None:
-        """Give words other values, in memory and where they are kept."""
-        for words in (self._words, self._restored):
-            if words is not None:
-                words[at] = with_values(words[at], values)
-        self._words_changed()
-
-    @cached_property
-    def _restored(self) -> Optional[Words]:
-        """All words, for a program that writes into its own while it runs (a recurrent node): they are put back before a run."""
-        kinds = {self.program.tensors[r.tensor].kind for r in self.program.relocations}
-        return self._words.copy() if TensorKind.REGISTER_COMMANDS in kinds else None
-
-    def _words_changed(self) -> None:
-        self._weights.transport.to_device(self._commands or self._weights.memory)
 
     # -- running ------------------------------------------------------------------------------------------
 
@@ -246,10 +179,8 @@ class LoadedProgram:
 
         Raises what a transport and nodes of the CPU raise.
         """
-        self._set_pixels(pixels)
-        if self._restored is not None:
-            self._words[:] = self._restored
-            self._words_changed()
+        self.words.set_pixels(pixels)
+        self.words.restore()
         transport, inputs = self._weights.transport, len(self.program.inputs)
         for memory in self.io[:inputs]:
             transport.to_device(memory)

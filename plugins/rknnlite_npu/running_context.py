@@ -89,7 +89,7 @@ class RunningContext(BegunFrames[NpuFrame]):
         """
         feeds = self._variant.feeds
         pictures = [feed.is_pixels(item) for feed, item in zip(feeds, inputs) if feed.is_picture]
-        pixels = bool(pictures) and all(pictures) and self._program.takes_pixels
+        pixels = bool(pictures) and all(pictures) and self._program.words.takes_pixels
         rows: list[list[Bytes]] = []
         kept = dict(direct)
         for number, (feed, item) in enumerate(zip(feeds, inputs)):

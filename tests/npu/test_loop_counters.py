@@ -154,12 +154,12 @@ def test_loops_count_from_where_tensors_lie_now() -> None:
     for number, memory in enumerate(elsewhere):
         memory.ndarray[:] = program.io[number].ndarray
         program.place_io(number, memory)
-    for place, value in start_values(program.program.counters, program._words, commands):
+    for place, value in start_values(program.program.counters, program.words._words, commands):
         assert program._weights.memory.ndarray[place : place + 4].tolist() == value.tolist()
     program.run(0, False)
     stored = context._variant.forms[1].unpack(program.io[1].ndarray)
     assert np.array_equal(stored.astype(np.float32).reshape(expected.shape), expected)
     for number in range(len(elsewhere)):
         program.place_io(number, None)
-    for place, _ in start_values(program.program.counters, program._words, commands):
+    for place, _ in start_values(program.program.counters, program.words._words, commands):
         assert np.array_equal(program._weights.memory.ndarray[place : place + 4], before[place : place + 4])

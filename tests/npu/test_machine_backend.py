@@ -314,7 +314,7 @@ def test_a_refusal_names_the_register_and_the_context_goes_on(
 ) -> None:
     image = pixels()
     wanted = raws(context, image)
-    words = context._program._words  # type: ignore[attr-defined]
+    words = context._program.words._words  # type: ignore[attr-defined]
     first = context._variant.program.tasks[1].first  # type: ignore[attr-defined]
     kept = int(words[first])
     words[first] = 0x0201_0000_0001_0FFC
