@@ -94,7 +94,8 @@ def check_private(folder: Path) -> None:
     if writable_by_others(folder):
         place, remedy = folder, "run chmod go-w on it"
     else:
-        open_to_all = [place for place in folder.resolve().parents if _replaceable(place)]
+        whole = Path(os.path.realpath(folder))  # Path.resolve of Python 3.9 leaves a circle behind
+        open_to_all = [place for place in whole.parents if _replaceable(place)]
         if not open_to_all:
             return
         place, remedy = open_to_all[0], "run chmod o-w or chmod +t on it"
