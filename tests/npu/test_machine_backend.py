@@ -444,7 +444,7 @@ def test_frames_are_flat_in_memory_and_descriptors() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("conv_relu.rk3576.i8", ["family RKNPU f2", "RKNPU v2"]),
+        ("act_softplus.rv1126b.fp16", ["CNA 0x", "IN_PRECISION"]),
         (
             "int16_chain.rk3588.i16",
             ["of node 4 (ConvExSwish", "DPU 0x4070 EW_LUT_BYPASS = 0x0", "no table was uploaded"],
