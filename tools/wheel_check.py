@@ -23,6 +23,8 @@ COMPILED = re.compile(
 ALL_COMPILED = 13
 FLOOR = (2, 17)
 TOPS = {"rknnlite", "rknn3lite"}
+TRIALS = re.compile(r"rknnlite_npu/kernel/trials/[^/]+\.rknn")
+"""The small models of ``rknnlite doctor --try-npu``."""
 SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js", ".proto", ".desc", ".txt"}
 
 
@@ -58,7 +60,9 @@ def belongs(name: str) -> bool:
     """Whether a file is part of an import package of ours."""
     top = name.split("/")[0]
     of_ours = top in TOPS or top.startswith("rknnlite_")
-    return of_ours and (Path(name).suffix in SUFFIXES or COMPILED.fullmatch(name) is not None)
+    return of_ours and (
+        Path(name).suffix in SUFFIXES or any(kind.fullmatch(name) is not None for kind in (COMPILED, TRIALS))
+    )
 
 
 def check_compiled(path: Path, of_sdist: Path) -> None:

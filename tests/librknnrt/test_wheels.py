@@ -14,7 +14,7 @@ import pytest
 from rknnlite_cpu.engines.native import recipe
 
 from rknnlite._version import __version__
-from tests.packaging.project import ROOT
+from tests.packaging.project import ROOT, package_data
 from tests.support.needs import needs
 from tools import librknnrt as tool
 from tools import wheel_check
@@ -108,6 +108,19 @@ def test_a_wheel_has_libraries_that_a_wheel_of_the_sdist_lacks(
     assert "of 13 files of compiled libraries it has 0" in capsys.readouterr().out
     with pytest.raises(AssertionError, match="lacks more than libraries"):
         wheel_check.check_compiled(whole, wheel(tmp_path / "less", "b.py"))
+
+
+def test_what_comes_along_with_packages_belongs_into_a_wheel() -> None:
+    """Each file that pyproject.toml names beside modules; else ``make pip-test`` refuses the wheel."""
+    for package, patterns in package_data().items():
+        inside = Path(*package.split("."))
+        folder = (
+            ROOT / inside
+            if package.startswith("rknnlite.") or package == "rknnlite"
+            else ROOT / "plugins" / inside
+        )
+        files = [path for pattern in patterns for path in folder.glob(pattern)]
+        assert files and all(wheel_check.belongs(str(inside / path.relative_to(folder))) for path in files)
 
 
 def test_nothing_else_that_is_compiled_belongs_into_a_wheel() -> None:
