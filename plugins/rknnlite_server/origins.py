@@ -45,7 +45,7 @@ class Origins:
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
-        self._open = not settings.api_keys
+        self._open = not settings.has_keys
         self._hosts = [*settings.allow_hosts, settings.host]
         self._origins = settings.cors
 
