@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .app_state import State
 from .audit import is_administrative
 from .errors import ApiError
+from .jobs.inner_call import INNER
 from .rate_limits import Account, account_of_task
 
 __all__ = ["Access"]
@@ -27,6 +28,9 @@ class Access:
         self._app, self._state = app, state
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if INNER in scope:
+            account_of_task.set(scope[INNER])
+            return await self._app(scope, receive, send)
         if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or scope["method"] == "OPTIONS":
             return await self._app(scope, receive, send)
         given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")

@@ -26,6 +26,9 @@ from .chat import chat_completions
 from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, problem_of
+from .jobs.batch_routes import batch_routes
+from .jobs.file_routes import file_routes
+from .jobs.runner import run_batches
 from .metrics import Counting, Metrics, metrics
 from .model_routes import detokenize, health, models, one_model, tokenize
 from .networks.figures import NetworkFigures
@@ -70,6 +73,8 @@ def all_routes() -> list[BaseRoute]:
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
         *openai_routes(),
+        *file_routes(),
+        *batch_routes(),
         *ollama_routes(),
     ]
 
@@ -96,10 +101,16 @@ def make_app(
         if state.rpc is not None:
             await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, on_status))
+        batches = (
+            asyncio.ensure_future(run_batches(app, state, state.jobs)) if state.jobs is not None else None
+        )
         try:
             yield
         finally:
             state.stopping = True
+            if batches is not None:
+                batches.cancel()
+                await asyncio.wait([batches])
             await asyncio.wait([loading])
             await state.end_rpc(settings.drain)
             await asyncio.to_thread(state.close)

@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from .audit import Audit
 from .errors import ApiError
+from .jobs.job_store import JobStore
 from .keys import Keyring
 from .metrics import Metrics
 from .networks.repository import Repository
@@ -22,7 +23,7 @@ class State:
     """Of one application. ``models`` is empty until they are loaded; ``failure`` says why they never will be."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        """Raises ParamInvalid for unusable files of keys and audit."""
+        """Raises ParamInvalid for unusable files of keys and audit, and an unusable folder of batches."""
         self.settings = settings
         self.keyring = Keyring(settings.api_keys, settings.api_key_file)
         self.audit = Audit(settings.audit_file)
@@ -31,6 +32,9 @@ class State:
         self.stopping = False
         self.failure = ""
         self.metrics: Optional[Metrics] = None
+        self.jobs: Optional[JobStore] = (
+            JobStore(settings.batch_dir, settings.batch_bytes) if settings.batch_dir else None
+        )
         self.rpc: Any = None
         self.no_rpc = ""  # why there is none, where one was to be
         self.repository: Repository = Repository(settings)
@@ -69,6 +73,8 @@ class State:
         for model in models.values():
             model.close()
         self.repository.close()
+        if self.jobs is not None:
+            self.jobs.close()
 
 
 def state_of(request: Request) -> State:

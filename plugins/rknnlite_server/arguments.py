@@ -201,6 +201,16 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audit-file", metavar="FILE", default="", help="gets a line of JSON for each administrative call"
     )
+    parser.add_argument(
+        "--batch-dir", metavar="DIR", default="", help="keep files and batches there, and compute them"
+    )
+    parser.add_argument(
+        "--batch-bytes",
+        type=int,
+        metavar="BYTES",
+        default=default.batch_bytes,
+        help=f"how much clients may keep there (default: {default.batch_bytes})",
+    )
     parser.add_argument("--tls-cert", metavar="FILE", default="", help="certificate for https, PEM")
     parser.add_argument("--tls-key", metavar="FILE", default="", help="its key, PEM")
     parser.add_argument(
@@ -251,6 +261,8 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         queue=args.queue,
         api_key_file=_key_file(args.api_key_file),
         audit_file=args.audit_file,
+        batch_dir=args.batch_dir,
+        batch_bytes=args.batch_bytes,
         tls_cert=args.tls_cert,
         tls_key=args.tls_key,
         cors=tuple(args.cors),

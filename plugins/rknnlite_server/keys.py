@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import logging
 import os
@@ -114,6 +115,11 @@ class Keyring:
                 found = account
         return found
 
+    def of_identity(self, identity: str) -> Optional[Account]:
+        """The account of that identity, None where its key is gone."""
+        self._look()
+        return next((one for one in self._accounts.values() if one.identity == identity), None)
+
     def _look(self) -> None:
         """Read a file that was changed. One that cannot be read changes nothing; one without keys leaves none."""
         if not self._path or self._clock() - self._looked < _LOOK_SECONDS:
@@ -144,7 +150,12 @@ class Keyring:
         for key in (*self._fixed, *keys):
             account = before.get(key.secret)
             if account is None:
-                account = Account(key.name, key.limits, self._clock)
+                account = Account(key.name, key.limits, self._clock, _identity(key.secret))
             else:
                 account.change(key.name, key.limits)
             self._accounts[key.secret] = account
+
+
+def _identity(secret: bytes) -> str:
+    """Of the owner of files, which lie in a private folder: tells a key from others, and not what it is."""
+    return hashlib.blake2b(secret, digest_size=16, person=b"rknnlite-owner").hexdigest()

@@ -64,9 +64,14 @@ class Account:
     """What a key has spent; for one event loop."""
 
     def __init__(
-        self, name: str, limits: Optional[Limits] = None, clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        limits: Optional[Limits] = None,
+        clock: Callable[[], float] = time.monotonic,
+        identity: str = "",
     ) -> None:
-        """``name`` is what the audit calls the key."""
+        """``name`` is what the audit calls the key, ``identity`` stays the same as long as the key does."""
+        self.identity = identity
         self.name, self._limits = name, limits or Limits()
         self._requests = _Bucket(self._limits.requests, clock)
         self._tokens = _Bucket(self._limits.tokens, clock)
@@ -94,6 +99,10 @@ class Account:
     def spend_tokens(self, count: int) -> None:
         """Tokens of a prompt or an answer."""
         self._tokens.spend(count)
+
+    def seconds_without_tokens(self) -> float:
+        """Seconds until there are tokens; 0 where there are some."""
+        return self._tokens.seconds_until(1)
 
     def headers(self) -> dict[str, str]:
         """The limits, what is left, and when all of it will be there again, in OpenAI's words; none without limits."""

@@ -93,7 +93,7 @@ class ServerSettings:
     """A server. ``cors`` are origins whose pages may ask, ``allow_hosts`` names of this machine beside ``host`` (see
     ``rknnlite_server.origins``); ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests
     wait. ``api_keys`` are as lines of ``api_key_file`` (see ``rknnlite_server.keys``), which is read again when it was changed;
-    ``audit_file`` gets a line for each administrative call.
+    ``audit_file`` gets a line for each administrative call; files and batches are kept in ``batch_dir``, none where it is empty.
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
     with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
@@ -112,6 +112,8 @@ class ServerSettings:
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     api_key_file: str = ""
     audit_file: str = ""
+    batch_dir: str = ""
+    batch_bytes: int = 1 << 30
     tls_cert: str = ""
     tls_key: str = ""
     cors: tuple[str, ...] = ()
@@ -160,7 +162,7 @@ class ServerSettings:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")
         if self.repository and not Path(self.repository).is_dir():
             raise ParamInvalid(f"repository {self.repository} is no folder")
-        for name in ("parallel", "timeout", "max_body", "max_messages", "upload_models"):
+        for name in ("parallel", "timeout", "max_body", "max_messages", "upload_models", "batch_bytes"):
             if not getattr(self, name) > 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be above 0")
         if self.queue_bytes < self.max_body:
