@@ -4,13 +4,16 @@
 
 * Starting: ``command`` (``rknnlite serve``, ``rkllm3-server``), ``arguments``, ``settings``, ``control`` (``start_server``,
   signals).
-* Below the routes: ``http_server`` (sockets, patience, end), ``app`` (routes, keys, errors), ``origins`` (whom a server without
-  keys answers), ``app_state``, ``async_helpers``, ``compression``, ``openapi``, ``metrics``, ``page``.
+* Below the routes: ``http_server`` (sockets, patience, end), ``app`` (routes, errors), ``app_state``, ``async_helpers``,
+  ``compression``, ``openapi``, ``metrics``, ``page``.
+* Who is answered: ``origins`` (by a server without keys), ``access`` (by one with ``keys``, within their ``rate_limits``),
+  ``audit``.
 * A language model: ``served_model``, ``session_pool``, ``queueing``, ``generation`` (one answer), ``media``, ``stop_strings``.
-* Requests and answers: ``request_body``, ``generation_request``, ``tool_choice``, ``streaming``, ``logprobs``, ``errors``.
+* Requests and answers: ``request_body``, ``form_body``, ``generation_request``, ``tool_choice``, ``streaming``, ``logprobs``,
+  ``errors``.
 * OpenAI's routes: ``chat``, ``completions``, ``embeddings``, ``model_routes``. Ollama's: ``ollama``, ``ollama_requests``,
   ``ollama_models``, ``ollama_embed``; their requests are put into OpenAI's words and read once.
-* ``networks``: the Open Inference Protocol.
+* ``networks``: the Open Inference Protocol. ``jobs``: files and batches.
 """
 
 from __future__ import annotations

@@ -15,17 +15,20 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rknnlite.errors import RknnError, shown
 from rknnlite.extras import missing
 from rknnlite.native.board import Board
 
+from .access import Access
 from .app_state import State
 from .chat import chat_completions
 from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, problem_of
+from .jobs.batch_routes import batch_routes
+from .jobs.file_routes import file_routes
+from .jobs.runner import run_batches
 from .metrics import Counting, Metrics, metrics
 from .model_routes import detokenize, health, models, one_model, tokenize
 from .networks.figures import NetworkFigures
@@ -41,7 +44,6 @@ __all__ = ["all_routes", "make_app", "openai_routes"]
 
 logger = logging.getLogger("rknnlite.server")
 _MOST_FAILURE = 800  # characters: the remedy comes last
-_OPEN_PATHS = ("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/")
 StatusCallback = Callable[[str, str], None]
 
 
@@ -71,6 +73,8 @@ def all_routes() -> list[BaseRoute]:
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
         *openai_routes(),
+        *file_routes(),
+        *batch_routes(),
         *ollama_routes(),
     ]
 
@@ -97,16 +101,22 @@ def make_app(
         if state.rpc is not None:
             await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, on_status))
+        batches = (
+            asyncio.ensure_future(run_batches(app, state, state.jobs)) if state.jobs is not None else None
+        )
         try:
             yield
         finally:
             state.stopping = True
+            if batches is not None:
+                batches.cancel()
+                await asyncio.wait([batches])
             await asyncio.wait([loading])
             await state.end_rpc(settings.drain)
             await asyncio.to_thread(state.close)
             on_status("exited", "")
 
-    middleware = [Middleware(Origins, settings=settings), Middleware(_Keys, state=state)]
+    middleware = [Middleware(Origins, settings=settings), Middleware(Access, state=state)]
     if settings.cors:
         allowed = Middleware(
             CORSMiddleware, allow_origins=list(settings.cors), allow_methods=["*"], allow_headers=["*"]
@@ -171,24 +181,6 @@ async def _load(state: State, on_status: StatusCallback) -> None:
     on_status(
         "initialised", ", ".join([*state.models, *(network.name for network in state.repository.loaded)])
     )
-
-
-class _Keys:
-    """Lets requests with a key through, before anything of their body is read."""
-
-    def __init__(self, app: ASGIApp, state: State) -> None:
-        self._app, self._state = app, state
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or scope["method"] == "OPTIONS":
-            return await self._app(scope, receive, send)
-        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        if self._state.allows(given):
-            return await self._app(scope, receive, send)
-        error = ApiError(401, "authentication_error", "Invalid API Key", code="invalid_api_key")
-        return await JSONResponse(error.body_for(scope["path"]), 401, {"WWW-Authenticate": "Bearer"})(
-            scope, receive, send
-        )
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import Any, Optional
 
 from starlette.requests import Request
 
+from .audit import Audit
 from .errors import ApiError
+from .jobs.job_store import JobStore
+from .keys import Keyring
 from .metrics import Metrics
 from .networks.repository import Repository
 from .request_body import Body, read_json
@@ -21,12 +23,18 @@ class State:
     """Of one application. ``models`` is empty until they are loaded; ``failure`` says why they never will be."""
 
     def __init__(self, settings: ServerSettings) -> None:
+        """Raises ParamInvalid for unusable files of keys and audit, and an unusable folder of batches."""
         self.settings = settings
+        self.keyring = Keyring(settings.api_keys, settings.api_key_file)
+        self.audit = Audit(settings.audit_file)
         self.models: dict[str, ServedModel] = {}
         self.ready = False
         self.stopping = False
         self.failure = ""
         self.metrics: Optional[Metrics] = None
+        self.jobs: Optional[JobStore] = (
+            JobStore(settings.batch_dir, settings.batch_bytes) if settings.batch_dir else None
+        )
         self.rpc: Any = None
         self.no_rpc = ""  # why there is none, where one was to be
         self.repository: Repository = Repository(settings)
@@ -36,13 +44,8 @@ class State:
         return await read_json(request, self.settings.max_body)
 
     def allows(self, authorization: str) -> bool:
-        """Whether a request's key is one of ours; takes the same time for each. Headers are bytes, read as Latin-1."""
-        keys = self.settings.api_keys
-        if not keys:
-            return True
-        scheme, _, key = authorization.partition(" ")
-        given = key.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
-        return bool(sum(hmac.compare_digest(given, known.encode()) for known in keys))
+        """Whether a request with this header ``Authorization`` is let in."""
+        return self.keyring.open or self.keyring.account(authorization) is not None
 
     def check_ready(self) -> None:
         """Raise ApiError while models are being loaded, after that failed, and while the server stops."""
@@ -70,6 +73,8 @@ class State:
         for model in models.values():
             model.close()
         self.repository.close()
+        if self.jobs is not None:
+            self.jobs.close()
 
 
 def state_of(request: Request) -> State:

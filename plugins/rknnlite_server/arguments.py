@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.files.reading import read_text
 
+from .keys import read_keys
 from .settings import ModelSettings, ServerSettings, settings_from_params
 
 __all__ = ["add_model_arguments", "add_network_arguments", "add_server_arguments", "settings_of_arguments"]
@@ -194,7 +194,22 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"requests that may wait (default: {default.queue})",
     )
     parser.add_argument(
-        "--api-key-file", metavar="FILE", help="keys that clients must have one of, a line each"
+        "--api-key-file",
+        metavar="FILE",
+        help="keys that clients must have one of, a line each, with their limits; may be changed at any time",
+    )
+    parser.add_argument(
+        "--audit-file", metavar="FILE", default="", help="gets a line of JSON for each administrative call"
+    )
+    parser.add_argument(
+        "--batch-dir", metavar="DIR", default="", help="keep files and batches there, and compute them"
+    )
+    parser.add_argument(
+        "--batch-bytes",
+        type=int,
+        metavar="BYTES",
+        default=default.batch_bytes,
+        help=f"how much clients may keep there (default: {default.batch_bytes})",
     )
     parser.add_argument("--tls-cert", metavar="FILE", default="", help="certificate for https, PEM")
     parser.add_argument("--tls-key", metavar="FILE", default="", help="its key, PEM")
@@ -244,7 +259,10 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         timeout=args.timeout,
         parallel=args.parallel,
         queue=args.queue,
-        api_keys=_keys(args.api_key_file),
+        api_key_file=_key_file(args.api_key_file),
+        audit_file=args.audit_file,
+        batch_dir=args.batch_dir,
+        batch_bytes=args.batch_bytes,
         tls_cert=args.tls_cert,
         tls_key=args.tls_key,
         cors=tuple(args.cors),
@@ -290,14 +308,9 @@ def _model_file(given: str) -> str:
     return str(beside) if not given.isdigit() and not Path(given).is_file() and beside.is_file() else given
 
 
-def _keys(path: str | None) -> tuple[str, ...]:
+def _key_file(path: str | None) -> str:
+    """The path of a file that holds a key; empty where none was named. Raises ParamInvalid."""
     if path is None:
-        return ()
-    try:
-        lines = read_text(Path(path)).splitlines()
-    except (OSError, ValueError) as error:
-        raise ParamInvalid(f"--api-key-file {path}: {error}") from None
-    keys = tuple(line for line in map(str.strip, lines) if line and not line.startswith("#"))
-    if not keys:
-        raise ParamInvalid(f"--api-key-file {path}: holds no key; write one a line")
-    return keys
+        return ""
+    read_keys(path)
+    return path

@@ -19,6 +19,7 @@ from rknnlite.errors import ModelUnsupported
 from .app_state import served, state_of
 from .async_helpers import within
 from .errors import ApiError, bad_request
+from .rate_limits import spend_tokens
 from .request_body import Body
 from .served_model import ServedModel
 from .streaming import while_connected
@@ -63,6 +64,7 @@ async def embed_tokens(model: ServedModel, texts: list[list[int]], dimensions: O
     """Embeddings of texts in tokens, float32 (texts, dimensions), when the model has a turn for them."""
     table = model.callbacks.embed or no_table
     async with model.turnstile.turn():
+        spend_tokens(sum(map(len, texts)))
         try:
             made = [await _finished(model.context.embed, batch, table) for batch in _batches(texts)]
         except ModelUnsupported as error:  # a backend without embeddings

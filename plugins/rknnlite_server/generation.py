@@ -26,6 +26,7 @@ from rknnlite.spi.llm import (
 
 from .async_helpers import closing, settled, within
 from .errors import ApiError
+from .rate_limits import spend_tokens
 from .served_model import ServedModel
 from .stop_strings import StopStrings
 
@@ -82,10 +83,13 @@ async def generate(
     """Pieces, then ``Ended``; closing it ends the run within one token. Raises what the run raises."""
     arrived = time.perf_counter()
     async with model.turnstile.turn(timeout):
+        spend_tokens(len(work.tokens))
         session = await _taken(model, work)
         try:
             async with closing(_run(model, session, work, timeout, arrived)) as items:
                 async for item in items:
+                    if isinstance(item, Piece):
+                        spend_tokens(len(item.tokens))
                     yield item
         finally:
             model.pool.give(session)

@@ -45,7 +45,7 @@ class Origins:
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
-        self._open = not settings.api_keys
+        self._open = not settings.has_keys
         self._hosts = [*settings.allow_hosts, settings.host]
         self._origins = settings.cors
 
@@ -92,7 +92,7 @@ def refusal(
         return _refused(
             "another page asks for a part of this server; pages that may are named with --allow-origin"
         )
-    if method in _READS or any(name in headers for name in _ASKED):
+    if method in _READS or any(name in headers for name in _ASKED) or _has_bearer(headers):
         return None
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     from_a_page = any(name in headers for name in _MARKS)
@@ -104,6 +104,11 @@ def refusal(
             "takes nothing that any web page may send",
         )
     return None
+
+
+def _has_bearer(headers: Mapping[str, str]) -> bool:
+    """No page sends that without a preflight; ``Basic`` may come from an address with a name and a password."""
+    return headers.get("authorization", "").lower().startswith("bearer ")
 
 
 def _refused(text: str) -> ApiError:

@@ -92,7 +92,8 @@ class ModelSettings:
 class ServerSettings:
     """A server. ``cors`` are origins whose pages may ask, ``allow_hosts`` names of this machine beside ``host`` (see
     ``rknnlite_server.origins``); ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests
-    wait.
+    wait. ``api_keys`` are as lines of ``api_key_file`` (see ``rknnlite_server.keys``), which is read again when it was changed;
+    ``audit_file`` gets a line for each administrative call; files and batches are kept in ``batch_dir``, none where it is empty.
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
     with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
@@ -109,6 +110,10 @@ class ServerSettings:
     parallel: int = 4
     queue: int = 64
     api_keys: tuple[str, ...] = field(default=(), repr=False)
+    api_key_file: str = ""
+    audit_file: str = ""
+    batch_dir: str = ""
+    batch_bytes: int = 1 << 30
     tls_cert: str = ""
     tls_key: str = ""
     cors: tuple[str, ...] = ()
@@ -139,6 +144,11 @@ class ServerSettings:
         """Whether the Open Inference Protocol has anything to answer for."""
         return bool(self.networks or self.repository or self.allow_upload)
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether clients need a key."""
+        return bool(self.api_keys or self.api_key_file)
+
     def checked(self) -> ServerSettings:
         """The same; raises ParamInvalid for what cannot work, or must not be done by mistake."""
         if not 0 <= self.port <= 0xFFFF:
@@ -152,7 +162,7 @@ class ServerSettings:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")
         if self.repository and not Path(self.repository).is_dir():
             raise ParamInvalid(f"repository {self.repository} is no folder")
-        for name in ("parallel", "timeout", "max_body", "max_messages", "upload_models"):
+        for name in ("parallel", "timeout", "max_body", "max_messages", "upload_models", "batch_bytes"):
             if not getattr(self, name) > 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be above 0")
         if self.queue_bytes < self.max_body:
@@ -163,7 +173,7 @@ class ServerSettings:
             raise ParamInvalid(f"queue is {self.queue}, must be 0 or more")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise ParamInvalid("TLS needs both a certificate and its key: --tls-cert FILE --tls-key FILE")
-        if self.host not in _LOOPBACK and not self.api_keys and not self.insecure:
+        if self.host not in _LOOPBACK and not self.has_keys and not self.insecure:
             raise ParamInvalid(
                 f"the server would listen on {self.host} for everybody: give it keys with --api-key-file FILE, or say "
                 "--insecure"

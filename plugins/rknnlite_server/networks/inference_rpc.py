@@ -18,6 +18,7 @@ from rknnlite.errors import RknnError
 from ..app_state import State
 from ..async_helpers import closing
 from ..errors import ApiError
+from ..rate_limits import account_of_task
 from .network import ServedNetwork
 from .ordered_answers import in_order
 from .repository_rpc import repository_calls
@@ -111,6 +112,9 @@ class _Inference:
 
     async def _in_turn(self, limits: Limits, request: Any) -> Any:
         """A stream has as many requests in a network as that lets through, so that it never fills the queue itself."""
+        account = account_of_task.get()
+        if account is not None:
+            account.count_request()
         network = await self._network(request.model_name, request.model_version)
         limit = limits.setdefault(network, asyncio.Semaphore(network.turnstile.size))
         with self._state.repository.room.hold(request.ByteSize()):

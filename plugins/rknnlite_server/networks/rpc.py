@@ -18,7 +18,8 @@ from ..http_server import HEAD_SECONDS, listening
 from ..settings import ServerSettings
 from .board_rpc import board_calls
 from .inference_rpc import health_calls, inference_calls
-from .rpc_calls import Handler, Keys, handlers
+from .rpc_access import Access
+from .rpc_calls import Handler, handlers
 from .rpc_counting import CountedCalls
 from .rpc_errors import outcome
 
@@ -107,8 +108,8 @@ class Rpc:
             services = self._services()
             paths = [methods(service)[name].path for service, answers in services.items() for name in answers]
             found.append(CountedCalls(self.state.metrics, paths))
-        if self.state.settings.api_keys:
-            found.append(Keys(self.state))
+        if self.state.settings.has_keys:
+            found.append(Access(self.state))
         return found
 
     def _services(self) -> dict[str, dict[str, Handler]]:

@@ -1,4 +1,4 @@
-"""Calls of gRPC around their answers: keys, how many there may be at a time, time for a message, errors.
+"""Calls of gRPC around their answers: how many there may be at a time, time for a message, errors.
 
 Every call is registered as a stream of bytes, which is the same on the wire. So a message is read only when there is
 room for it, and not waited for longer than ``BODY_SECONDS``.
@@ -7,12 +7,12 @@ room for it, and not waited for longer than ``BODY_SECONDS``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import grpc
-from rknnlite_protocol.grpc_messages import HEALTH, INFERENCE, methods
+from rknnlite_protocol.grpc_messages import methods
 
 from rknnlite.errors import InputInvalid, RknnError, shown
 
@@ -20,39 +20,13 @@ from .. import request_body
 from ..app_state import State
 from ..async_helpers import closing, within
 from ..errors import ApiError
+from .rpc_access import audited
 from .rpc_errors import abort
 
-__all__ = ["Handler", "Keys", "handlers"]
+__all__ = ["Handler", "handlers"]
 
-_OPEN = frozenset(
-    {f"/{HEALTH}/Check", f"/{HEALTH}/Watch", f"/{INFERENCE}/ServerLive", f"/{INFERENCE}/ServerReady"}
-)
 _ROOM = 256  # calls of one name at a time; of ModelInfer that many may be arriving
 Handler = Callable[[Any, Any], Any]
-
-
-class Keys(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Lets calls with a key through, before their messages are read."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
-        if details.method in _OPEN or self._state.allows(_authorization(details.invocation_metadata)):
-            return await continuation(details)
-        return grpc.stream_stream_rpc_method_handler(_no_key)
-
-
-def _authorization(metadata: Any) -> str:
-    """As headers of HTTP are read: bytes as Latin-1, whatever they are."""
-    given = dict(metadata or ()).get("authorization", "")
-    if isinstance(given, str):
-        given = given.encode("utf-8", "surrogateescape")
-    return bytes(given).decode("latin-1")
-
-
-async def _no_key(requests: Any, context: Any) -> AsyncIterator[Any]:
-    yield await abort(context, ApiError(401, "authentication_error", "Invalid API Key"))
 
 
 class _Room:
@@ -92,7 +66,7 @@ def handlers(service: str, answers: dict[str, Handler], state: State) -> Any:
         kind = "stream_stream" if method.responses_stream else "stream_unary"
         wrap = _guarded_stream if method.responses_stream else _guarded
         made[name] = getattr(grpc, f"{kind}_rpc_method_handler")(
-            wrap(answers[name], method, _Room(name, state)),
+            audited(wrap(answers[name], method, _Room(name, state)), method.path, state),
             response_serializer=method.response.SerializeToString,
         )
     return grpc.method_handlers_generic_handler(service, made)

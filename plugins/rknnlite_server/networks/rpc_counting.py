@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from ..metrics import Metrics
+from .rpc_errors import status_name
 
 __all__ = ["CountedCalls"]
 
@@ -31,7 +32,7 @@ class CountedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             return None
 
         def ended(context: Any, failed: bool) -> None:
-            self._metrics.answered(path, _status(context, failed), time.perf_counter() - start)
+            self._metrics.answered(path, status_name(context, failed), time.perf_counter() - start)
 
         for kind in _KINDS:
             call = getattr(handler, kind)
@@ -65,13 +66,3 @@ def _counted_stream(call: Any, ended: Callable[[Any, bool], None]) -> Any:
             ended(context, failed)
 
     return counted
-
-
-def _status(context: Any, failed: bool) -> str:
-    """The name of a call's status; a call that was given up has none yet."""
-    code = context.code()
-    if isinstance(code, int):
-        code = next((known for known in grpc.StatusCode if known.value[0] == code), None)
-    if code is None or (failed and code is grpc.StatusCode.OK):
-        return "CANCELLED" if failed else "OK"
-    return str(code.name)

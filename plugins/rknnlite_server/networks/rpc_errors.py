@@ -13,7 +13,7 @@ from rknnlite.errors import RknnError
 
 from ..errors import ApiError, as_api_error
 
-__all__ = ["abort", "logged_outcome", "outcome"]
+__all__ = ["abort", "logged_outcome", "outcome", "status_name"]
 
 logger = logging.getLogger("rknnlite.server")
 _CODES = {
@@ -64,6 +64,16 @@ async def abort(context: Any, error: BaseException) -> NoReturn:
     code, text, metadata = logged_outcome(error)
     await context.abort(code, text, metadata)
     raise AssertionError
+
+
+def status_name(context: Any, failed: bool) -> str:
+    """The name of a call's status; a call that was given up has none yet."""
+    code = context.code()
+    if isinstance(code, int):
+        code = next((known for known in grpc.StatusCode if known.value[0] == code), None)
+    if code is None or (failed and code is grpc.StatusCode.OK):
+        return "CANCELLED" if failed else "OK"
+    return str(code.name)
 
 
 def _short(text: str) -> str:

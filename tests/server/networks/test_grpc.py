@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -273,6 +275,33 @@ def test_with_a_key_calls_are_answered(locked: str) -> None:
             assert answer.model_name == DENSE
 
 
+def test_a_key_has_limits_and_administrative_calls_are_told(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    settings = ServerSettings(
+        networks=(str(path_of(DENSE)),), api_keys=("free name=boss", "few name=few requests=3"), audit_file=str(audit),
+        grpc_port=0, workers=1, backend="cpu",
+    )  # fmt: skip
+    request = request_of(DENSE, inputs_of(DENSE))
+    few, free = ((("authorization", f"Bearer {key}"),) for key in ("few", "free"))
+    load = methods(INFERENCE)["RepositoryModelLoad"].request
+    with running(settings) as served, connected(f"127.0.0.1:{served.state.rpc.port}") as client:
+        answers = list(client.prepared("ModelStreamInfer")(iter([request] * 4), metadata=few, timeout=60))
+        assert ["3 requests a minute" in answer.error_message for answer in answers] == [False] * 2 + [
+            True
+        ] * 2
+        code, text, metadata = _failed(client.prepared("ModelInfer"), request, metadata=few)
+        assert (code, "3 requests a minute" in text) == ("RESOURCE_EXHAUSTED", True)
+        assert int(metadata["retry-after"]) > 0
+        for head in (few, free, ()):
+            _failed(client.prepared("RepositoryModelLoad"), load(model_name="none"), metadata=head)
+        client.prepared("ModelInfer")(request, metadata=free)
+        lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert [(line["key"], line["status"]) for line in lines] == [
+        ("few", "RESOURCE_EXHAUSTED"), ("boss", "NOT_FOUND"), ("", "UNAUTHENTICATED"),
+    ]  # fmt: skip
+    assert {line["call"] for line in lines} == {f"/{INFERENCE}/RepositoryModelLoad"}
+
+
 def test_health_by_service(client: Client) -> None:
     assert [client.health(name) for name in ("", INFERENCE, BOARD)] == ["SERVING"] * 3
     assert _failed(client.health, "no.such.Service")[0] == "NOT_FOUND"
@@ -301,8 +330,8 @@ def _same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 def test_a_key_of_any_bytes_is_a_wrong_key(given: Any) -> None:
     """gRPC gives text where it can read it as UTF-8, and what it gives must not be an error of ours."""
     from rknnlite_server.app_state import State
-    from rknnlite_server.networks.rpc_calls import _authorization
+    from rknnlite_server.networks.rpc_access import authorization
 
     state = State(ServerSettings(api_keys=("secret", "\u00e9")))
-    assert state.allows(_authorization((("authorization", given),))) is (given == "Bearer \u00e9")
-    assert not state.allows(_authorization(None))
+    assert state.allows(authorization((("authorization", given),))) is (given == "Bearer \u00e9")
+    assert not state.allows(authorization(None))

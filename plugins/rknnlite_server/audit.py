@@ -1,0 +1,86 @@
+"""The audit: a line for each call that changes what the server offers, whoever made it and however it ended.
+
+A line is a JSON object: ``time`` (UTC), ``key`` (its name; empty where there are no keys or none fits), ``client`` (address),
+``call``, ``status`` (of HTTP, or gRPC's word) and ``seconds``. It goes to the logger ``rknnlite.server.audit``, and to a file where
+one was named.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import re
+import threading
+import time
+
+from rknnlite.errors import ParamInvalid
+from rknnlite.files.writing import GrowingFile
+
+__all__ = ["Audit", "is_administrative"]
+
+logger = logging.getLogger("rknnlite.server.audit")
+_CALLS = re.compile(
+    r"(POST|DELETE) (/v2/repository/models/[^/]+/(load|unload)|/api/(pull|push|create|copy|delete|blobs/.*))"
+    r"|/inference\.GRPCInferenceService/RepositoryModel(Load|Unload)|/rknnlite\.\w+/Upload"
+)
+_LONGEST = 300  # characters of a call
+_PATIENCE = 0.5
+
+
+def is_administrative(call: str) -> bool:
+    """Whether a call, ``METHOD /path`` or gRPC's ``/service/method``, changes what the server offers."""
+    return _CALLS.fullmatch(call) is not None
+
+
+class Audit:
+    """Writes lines, from any thread; ``path`` may be empty. Raises ParamInvalid for a file that cannot be written."""
+
+    def __init__(self, path: str = "") -> None:
+        self._path, self._lock = path, threading.Lock()
+        if path:
+            try:
+                self._append(b"")
+            except OSError as error:
+                raise ParamInvalid(f"--audit-file {path}: {error.strerror}") from None
+            except ImportError:
+                raise ParamInvalid("--audit-file: this system has no locks on files") from None
+
+    def write(self, key: str, client: str, call: str, status: int | str, seconds: float) -> None:
+        """One line. The file is opened for each, so that it may be moved away."""
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+        line = json.dumps(
+            {
+                "time": now.replace("+00:00", "Z"),
+                "key": key,
+                "client": client,
+                "call": call[:_LONGEST],
+                "status": status,
+                "seconds": round(seconds, 3),
+            }
+        )
+        logger.info("%s", line)
+        if self._path:
+            try:
+                self._append(line.encode() + b"\n")
+            except OSError as error:
+                logger.error("--audit-file %s: %s; the line was %s", self._path, error.strerror, line)
+
+    def _append(self, data: bytes) -> None:
+        with self._lock:
+            file = self._opened()
+            try:
+                file.append(data)
+            finally:
+                file.close()
+
+    def _opened(self) -> GrowingFile:
+        """Raises OSError, also when another server writes to it for as long as ``_PATIENCE`` seconds."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return GrowingFile(self._path)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.001)
