@@ -34,6 +34,7 @@ from .ollama import ollama_routes
 from .openapi import openapi
 from .origins import Origins
 from .page import page
+from .responses.routes import response_routes
 from .served_model import ServedModel
 from .settings import ServerSettings
 
@@ -71,6 +72,7 @@ def all_routes() -> list[BaseRoute]:
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
         *openai_routes(),
+        *response_routes(),
         *ollama_routes(),
     ]
 
