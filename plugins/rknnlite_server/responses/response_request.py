@@ -131,7 +131,7 @@ def _thinking(reasoning: Body, model: ServedModel) -> dict[str, Any]:
     effort = reasoning.text("effort", "", _EFFORTS)
     if not effort or effort == "none":
         return {}
-    if "thinking" not in model.abilities:
+    if "thinking" not in model.abilities and model.form.name != "harmony":  # whose models always think
         raise bad_request(
             f"Unsupported parameter: 'reasoning.effort' is not supported with this model; {model.name} does not think",
             "reasoning.effort",
