@@ -52,7 +52,7 @@ async function ai(baseURL) {
   const prompt = "What is the weather in Lisbon?";
   const called = streamText({ ...asks, prompt, tools: weather, stopWhen: stop });
   const schema = z.object({ wet: z.boolean(), dry: z.boolean() });
-  const failed = generateText({ ...asks, prompt: "word ".repeat(3000) });
+  const failed = generateText({ ...asks, prompt: "word ".repeat(3000) }).catch((error) => error.statusCode);
   return {
     first: first.text,
     reason: first.finishReason,
@@ -63,7 +63,7 @@ async function ai(baseURL) {
     called_in_pieces: await text(called.textStream),
     asked,
     object: (await generateObject({ ...asks, schema, prompt: question })).object,
-    failed: await failed.catch((error) => error.statusCode),
+    failed: await failed,
   };
 }
 

@@ -1,6 +1,7 @@
 """npm's packages ``openai`` and ``ai``, unchanged.
 
-They are found where node looks: ``npm install openai ai @ai-sdk/openai zod`` in a folder, and ``NODE_PATH`` is its ``node_modules``.
+They are found where node looks: ``npm install openai ai @ai-sdk/openai zod`` in a folder, whose ``node_modules`` is
+``NODE_PATH``.
 """
 
 from __future__ import annotations
