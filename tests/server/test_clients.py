@@ -209,6 +209,19 @@ def test_langchain_binds_tools_and_structures(langchain: Any) -> None:
     assert isinstance(langchain.with_structured_output(sum_of).invoke("What is 2 + 3?"), sum_of)
 
 
+def test_langchain_asks_for_responses(server: Served) -> None:
+    chat = pytest.importorskip("langchain_openai").ChatOpenAI
+    asks = {"model": "tiny", "base_url": f"{server.url}/v1", "api_key": "none", "max_retries": 0}
+    model = chat(**asks, use_responses_api=True, output_version="responses/v1")
+    question = QUESTION[0]["content"]
+    first = model.invoke(question)
+    assert first.text == ANSWER and first.usage_metadata["output_tokens"] > 5
+    assert "".join(piece.text for piece in model.stream(question)) == ANSWER
+    assert model.invoke([("human", question), first, ("human", "What is 1 + 1?")]).text == "1 + 1 = 2"
+    (call,) = model.bind_tools([WEATHER]).invoke("What is the weather in Lisbon?").tool_calls
+    assert call["name"] == "get_weather" and call["args"] == {"city": "Lisbon"}
+
+
 def test_llm_finds_the_model_in_its_list(
     server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

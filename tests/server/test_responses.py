@@ -64,6 +64,15 @@ def test_an_answer(server: Served) -> None:
     assert usage["input_tokens"] == server.chat().json()["usage"]["prompt_tokens"]
 
 
+def test_tokens_are_counted_beforehand(server: Served) -> None:
+    asked = {"input": ASKED, "instructions": "Be brief.", "tools": [WEATHER]}
+    counted = server.post("/v1/responses/input_tokens", **asked).json()
+    assert counted == {
+        "object": "response.input_tokens",
+        "input_tokens": answered(server, **asked)["usage"]["input_tokens"],
+    }
+
+
 def test_a_stream_tells_it_in_order(server: Served) -> None:
     found = events(ask(server, stream=True))
     assert names(found) == [

@@ -36,6 +36,7 @@ def response_routes() -> list[BaseRoute]:
     one = "/v1/responses/{response_id}"
     return [
         Route("/v1/responses", create, methods=["POST"]),
+        Route("/v1/responses/input_tokens", count_tokens, methods=["POST"]),
         Route(one, retrieve),
         Route(one, delete, methods=["DELETE"]),
         Route(f"{one}/input_items", list_input),
@@ -44,15 +45,17 @@ def response_routes() -> list[BaseRoute]:
 
 async def create(request: Request) -> Response:
     """``POST /v1/responses``."""
-    state = state_of(request)
-    body = await state.json(request)
-    model = served(request, body.text("model"))
-    model.must_generate()
-    owner = state.owner_of(request)
-    asked = await response_request(body, model, state.settings.max_messages, owner, state.responses)
+    state, owner = state_of(request), state_of(request).owner_of(request)
+    asked = await _asked(request)
     if asked.chat.common.stream:
         return await named_event_stream(request, _stream(asked, state, owner))
     return JSONResponse(await while_connected(request, _whole(asked, state, owner)))
+
+
+async def count_tokens(request: Request) -> Response:
+    """``POST /v1/responses/input_tokens``: what a request would have the model read."""
+    asked = await _asked(request)
+    return JSONResponse({"object": "response.input_tokens", "input_tokens": len(asked.chat.work.tokens)})
 
 
 async def retrieve(request: Request) -> Response:
@@ -87,6 +90,15 @@ async def list_input(request: Request) -> Response:
     page = items[start : start + int(size)]
     ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {}
     return JSONResponse({"object": "list", "data": page, "has_more": start + len(page) < len(items), **ends})
+
+
+async def _asked(request: Request) -> ResponseRequest:
+    state = state_of(request)
+    body = await state.json(request)
+    model = served(request, body.text("model"))
+    model.must_generate()
+    owner = state.owner_of(request)
+    return await response_request(body, model, state.settings.max_messages, owner, state.responses)
 
 
 def _stored(request: Request) -> StoredResponse:
