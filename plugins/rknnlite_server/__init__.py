@@ -11,8 +11,8 @@
 * A language model: ``served_model``, ``session_pool``, ``queueing``, ``generation`` (one answer), ``media``, ``stop_strings``.
 * Requests and answers: ``request_body``, ``form_body``, ``generation_request``, ``tool_choice``, ``streaming``, ``logprobs``,
   ``errors``.
-* OpenAI's routes: ``chat``, ``completions``, ``embeddings``, ``model_routes``. Ollama's: ``ollama``, ``ollama_requests``,
-  ``ollama_models``, ``ollama_embed``; their requests are put into OpenAI's words and read once.
+* OpenAI's routes: ``chat``, ``completions``, ``embeddings``, ``responses``, ``model_routes``. Ollama's: ``ollama``,
+  ``ollama_requests``, ``ollama_models``, ``ollama_embed``; their requests are put into OpenAI's words and read once.
 * ``networks``: the Open Inference Protocol. ``jobs``: files and batches.
 """
 

@@ -37,6 +37,7 @@ from .ollama import ollama_routes
 from .openapi import openapi
 from .origins import Origins
 from .page import page
+from .responses.routes import response_routes
 from .served_model import ServedModel
 from .settings import ServerSettings
 
@@ -75,6 +76,7 @@ def all_routes() -> list[BaseRoute]:
         *openai_routes(),
         *file_routes(),
         *batch_routes(),
+        *response_routes(),
         *ollama_routes(),
     ]
 

@@ -13,6 +13,7 @@ from .keys import Keyring
 from .metrics import Metrics
 from .networks.repository import Repository
 from .request_body import Body, read_json
+from .responses.stored_responses import StoredResponses
 from .served_model import ServedModel
 from .settings import ServerSettings
 
@@ -38,6 +39,7 @@ class State:
         self.rpc: Any = None
         self.no_rpc = ""  # why there is none, where one was to be
         self.repository: Repository = Repository(settings)
+        self.responses = StoredResponses(settings.response_bytes)
 
     async def json(self, request: Request) -> Body:
         """The body of a request, within the limits."""
@@ -46,6 +48,11 @@ class State:
     def allows(self, authorization: str) -> bool:
         """Whether a request with this header ``Authorization`` is let in."""
         return self.keyring.open or self.keyring.account(authorization) is not None
+
+    def owner_of(self, request: Request) -> str:
+        """Whose a request is: its key, which has been checked; one owner where there are no keys."""
+        _, _, key = request.headers.get("authorization", "").partition(" ")
+        return key.strip() if self.settings.api_keys else ""
 
     def check_ready(self) -> None:
         """Raise ApiError while models are being loaded, after that failed, and while the server stops."""

@@ -241,6 +241,13 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"size of a request (default: {default.max_body})",
     )
     parser.add_argument(
+        "--response-bytes",
+        type=int,
+        metavar="BYTES",
+        default=default.response_bytes,
+        help=f"responses that are kept to go on from, the oldest leave (default: {default.response_bytes})",
+    )
+    parser.add_argument(
         "--params-file",
         metavar="FILE",
         help="JSON with host, port, timeout, models; replaces those arguments",
@@ -270,6 +277,7 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         metrics=args.metrics,
         insecure=args.insecure,
         max_body=args.max_body,
+        response_bytes=args.response_bytes,
         backend=args.backend or "",
         device_id=args.device_id or "",
         **{name: getattr(args, name) for name in _NETWORK_FIELDS},

@@ -7,8 +7,9 @@ A page that a user of this machine looks at can send requests to 127.0.0.1 as we
 * ``Host`` is a loopback name, the address that was called, or one that was configured: a name of the page's own that was
   made to lead here (DNS rebinding) is refused.
 * ``Origin`` is absent, the server's own, or listed.
-* What changes something or has a body comes with a content type that a page cannot send without a preflight. Programs may
-  leave it out; what bears a browser's marks may not.
+* A POST comes with a content type that a page cannot send without a preflight. Programs may leave it out; what bears a
+  browser's marks may not (node's ``fetch`` has them). Of other methods GET and HEAD change nothing, and PUT, PATCH and DELETE
+  are never sent without a preflight.
 
 With keys there is nothing to check: a page does not have them, and could not send ``Authorization`` without a preflight.
 """
@@ -31,7 +32,6 @@ __all__ = ["ALL", "Origins", "refusal"]
 
 ALL = "*"
 """In place of a host or an origin: every one."""
-_READS = ("GET", "HEAD", "OPTIONS")
 _SIMPLE = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """Content types that a page may send without a preflight."""
 _ASKED = ("inference-header-content-length", "x-requested-with")
@@ -92,7 +92,7 @@ def refusal(
         return _refused(
             "another page asks for a part of this server; pages that may are named with --allow-origin"
         )
-    if method in _READS or any(name in headers for name in _ASKED) or _has_bearer(headers):
+    if method != "POST" or any(name in headers for name in _ASKED) or _has_bearer(headers):
         return None
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     from_a_page = any(name in headers for name in _MARKS)

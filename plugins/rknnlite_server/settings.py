@@ -93,7 +93,8 @@ class ServerSettings:
     """A server. ``cors`` are origins whose pages may ask, ``allow_hosts`` names of this machine beside ``host`` (see
     ``rknnlite_server.origins``); ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests
     wait. ``api_keys`` are as lines of ``api_key_file`` (see ``rknnlite_server.keys``), which is read again when it was changed;
-    ``audit_file`` gets a line for each administrative call; files and batches are kept in ``batch_dir``, none where it is empty.
+    ``audit_file`` gets a line for each administrative call; files and batches are kept in ``batch_dir``, none where it is empty,
+    and ``response_bytes`` of responses to go on from.
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
     with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
@@ -122,6 +123,7 @@ class ServerSettings:
     insecure: bool = False
     max_body: int = 32 << 20
     max_messages: int = 2048
+    response_bytes: int = 64 << 20
     drain: float = 30.0
     networks: tuple[str, ...] = ()
     repository: str = ""
@@ -157,7 +159,7 @@ class ServerSettings:
             raise ParamInvalid(f"grpc-port is {self.grpc_port}, must be in 0..65535, or -1 for none")
         if self.serves_networks and self.grpc_port == self.port > 0:
             raise ParamInvalid(f"port and grpc-port are both {self.port}; HTTP and gRPC need a port each")
-        for name in ("workers", "window_ms", "upload_bytes"):
+        for name in ("workers", "window_ms", "upload_bytes", "response_bytes"):
             if getattr(self, name) < 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")
         if self.repository and not Path(self.repository).is_dir():

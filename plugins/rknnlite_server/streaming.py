@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from .async_helpers import within
 from .errors import ApiError, as_api_error
 
-__all__ = ["PieceStream", "event_stream", "line_stream", "while_connected"]
+__all__ = ["PieceStream", "event_stream", "line_stream", "named_event_stream", "while_connected"]
 
 logger = logging.getLogger("rknnlite.server")
 T = TypeVar("T")
@@ -47,6 +47,11 @@ async def event_stream(request: Request, chunks: AsyncGenerator[str, None]) -> R
     """Server-sent events; what fails before the first piece is an ordinary error, later ones are told in the stream."""
     first = await _first(request, chunks)
     return PieceStream(first, chunks, "text/event-stream", "data: ", "\n\n", "data: [DONE]\n\n")
+
+
+async def named_event_stream(request: Request, chunks: AsyncGenerator[str, None]) -> Response:
+    """Server-sent events with names: a chunk is the name, and its data a line below. The chunks tell of failures."""
+    return PieceStream(await _first(request, chunks), chunks, "text/event-stream", "event: ", "\n\n", "")
 
 
 async def line_stream(request: Request, chunks: AsyncGenerator[str, None]) -> Response:

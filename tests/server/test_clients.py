@@ -97,6 +97,93 @@ def test_openai_gets_the_call_that_it_requires(openai: Any) -> None:
     assert openai.chat.completions.create(model="tiny", messages=answered, tools=[TOOL]).choices
 
 
+WEATHER = {
+    "type": "function",
+    "name": "get_weather",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+RAINY = "It is rainy in Lisbon at 14 degrees."
+
+
+def test_openai_asks_for_responses(openai: Any) -> None:
+    package = pytest.importorskip("openai")
+    if not hasattr(openai, "responses"):
+        pytest.skip("this openai is older than its responses")
+    question = QUESTION[0]["content"]
+    first = openai.responses.create(model="tiny", input=question)
+    assert first.output_text == ANSWER and first.status == "completed" and first.usage.output_tokens > 5
+    events = list(openai.responses.create(model="tiny", input=question, stream=True))
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == ANSWER
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert events[-1].type == "response.completed" and events[-1].response.output_text == ANSWER
+    more = openai.responses.create(model="tiny", input="What is 1 + 1?", previous_response_id=first.id)
+    assert more.output_text == "1 + 1 = 2"
+    assert openai.responses.retrieve(first.id) == first
+    assert [item.type for item in openai.responses.input_items.list(more.id)] == ["message"] * 3
+    openai.responses.delete(first.id)
+    with pytest.raises(package.NotFoundError):
+        openai.responses.retrieve(first.id)
+    with pytest.raises(package.BadRequestError) as refused:
+        openai.responses.create(model="tiny", input=question, previous_response_id=first.id)
+    assert refused.value.code == "previous_response_not_found"
+
+
+def test_openai_gathers_the_events_of_responses(openai: Any) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    if not hasattr(getattr(openai, "responses", None), "stream"):
+        pytest.skip("this openai is older than its streams of responses")
+    with openai.responses.stream(model="tiny", input="What is 2 + 3?") as stream:
+        assert stream.get_final_response().output_text == ANSWER
+    with openai.responses.stream(
+        model="tiny", input="What is the weather in Lisbon?", tools=[WEATHER]
+    ) as stream:
+        (call,) = stream.get_final_response().output
+    assert json.loads(call.arguments) == {"city": "Lisbon"}
+    result = {
+        "type": "function_call_output",
+        "call_id": call.call_id,
+        "output": '{"sky": "rainy", "degrees": 14}',
+    }
+    question = {"role": "user", "content": "What is the weather in Lisbon?"}
+    talk = [question, call.model_dump(exclude={"parsed_arguments"}), result]
+    assert openai.responses.create(model="tiny", input=talk, tools=[WEATHER]).output_text == RAINY
+    paint = pydantic.create_model("Paint", wet=(bool, ...), dry=(bool, ...))
+    found = openai.responses.parse(model="tiny", input="What is 2 + 3?", text_format=paint)
+    assert isinstance(found.output_parsed, paint)
+
+
+def test_pydantic_ai_asks_for_responses(server: Served) -> None:
+    models = pytest.importorskip("pydantic_ai.models.openai")
+    import pydantic_ai
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    provider = OpenAIProvider(base_url=f"{server.url}/v1", api_key="none")
+    model = models.OpenAIResponsesModel("tiny", provider=provider)
+    agent = pydantic_ai.Agent(model)
+    first = agent.run_sync("What is 2 + 3?")
+    assert first.output == ANSWER and first.usage.output_tokens > 5
+
+    async def streamed() -> str:
+        async with agent.run_stream("What is 2 + 3?") as stream:
+            return "".join([piece async for piece in stream.stream_text(delta=True)])
+
+    assert asyncio.run(streamed()) == ANSWER
+    assert agent.run_sync("What is 1 + 1?", message_history=first.all_messages()).output == "1 + 1 = 2"
+    asked = []
+
+    def get_weather(city: str) -> str:
+        """Tells the weather."""
+        asked.append(city)
+        return '{"sky": "rainy", "degrees": 14}'
+
+    forecaster = pydantic_ai.Agent(model, tools=[get_weather])
+    assert forecaster.run_sync("What is the weather in Lisbon?").output == RAINY and asked == ["Lisbon"]
+    paint = pytest.importorskip("pydantic").create_model("Paint", wet=(bool, ...), dry=(bool, ...))
+    for output in (paint, pydantic_ai.NativeOutput(paint)):
+        found = pydantic_ai.Agent(model, output_type=output).run_sync("What is 2 + 3?")
+        assert isinstance(found.output, paint)
+
+
 @pytest.fixture(scope="module")
 def langchain(server: Served) -> Any:
     chat = pytest.importorskip("langchain_openai").ChatOpenAI
@@ -120,6 +207,19 @@ def test_langchain_binds_tools_and_structures(langchain: Any) -> None:
     assert call["name"] == "add" and set(call["args"]) == {"a", "b"}
     sum_of = pydantic.create_model("Sum", a=(int, ...), b=(int, ...))
     assert isinstance(langchain.with_structured_output(sum_of).invoke("What is 2 + 3?"), sum_of)
+
+
+def test_langchain_asks_for_responses(server: Served) -> None:
+    chat = pytest.importorskip("langchain_openai").ChatOpenAI
+    asks = {"model": "tiny", "base_url": f"{server.url}/v1", "api_key": "none", "max_retries": 0}
+    model = chat(**asks, use_responses_api=True, output_version="responses/v1")
+    question = QUESTION[0]["content"]
+    first = model.invoke(question)
+    assert first.text == ANSWER and first.usage_metadata["output_tokens"] > 5
+    assert "".join(piece.text for piece in model.stream(question)) == ANSWER
+    assert model.invoke([("human", question), first, ("human", "What is 1 + 1?")]).text == "1 + 1 = 2"
+    (call,) = model.bind_tools([WEATHER]).invoke("What is the weather in Lisbon?").tool_calls
+    assert call["name"] == "get_weather" and call["args"] == {"city": "Lisbon"}
 
 
 def test_llm_finds_the_model_in_its_list(

@@ -68,6 +68,21 @@ def test_the_model_sees_what_the_encoder_says(sighted: Served) -> None:
         assert found["usage"]["prompt_tokens"] == len(tokens)
 
 
+def test_a_response_sees_the_same(sighted: Served) -> None:
+    _, url = picture(1)
+    parts = [
+        {"type": "input_image", "image_url": url, "detail": "auto"},
+        {"type": "input_text", "text": "What is this?"},
+    ]
+    asked_for = {"input": [{"role": "user", "content": parts}], "max_output_tokens": 12}
+    found = sighted.post("/v1/responses", **asked_for).json()
+    chat = sighted.chat(messages=asked(url), max_tokens=12).json()["choices"][0]["message"]
+    assert found["output"][0]["content"][0]["text"] == chat["content"]
+    sound = [{"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}]
+    error = sighted.post("/v1/responses", input=[{"role": "user", "content": sound}]).json()["error"]
+    assert error["param"] == "input" and "sound" in error["message"]
+
+
 def test_several_pictures_streams_and_text_afterwards(sighted: Served) -> None:
     (_, first), (_, second) = picture(1), picture(2, (100, 50))
     one = sighted.chat(messages=asked(first), max_tokens=4).json()["usage"]["prompt_tokens"]
