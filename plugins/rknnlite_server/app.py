@@ -21,6 +21,7 @@ from rknnlite.errors import RknnError, shown
 from rknnlite.extras import missing
 from rknnlite.native.board import Board
 
+from .anthropic import anthropic_routes
 from .app_state import State
 from .chat import chat_completions
 from .completions import completions
@@ -71,6 +72,7 @@ def all_routes() -> list[BaseRoute]:
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
         *openai_routes(),
+        *anthropic_routes(),
         *ollama_routes(),
     ]
 
@@ -182,8 +184,10 @@ class _Keys:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or scope["method"] == "OPTIONS":
             return await self._app(scope, receive, send)
-        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        if self._state.allows(given):
+        headers = dict(scope["headers"])
+        given = headers.get(b"authorization", b"").decode("latin-1")
+        key = headers.get(b"x-api-key", b"").decode("latin-1")  # Anthropic's header
+        if self._state.allows(given or f"Bearer {key}"):
             return await self._app(scope, receive, send)
         error = ApiError(401, "authentication_error", "Invalid API Key", code="invalid_api_key")
         return await JSONResponse(error.body_for(scope["path"]), 401, {"WWW-Authenticate": "Bearer"})(
