@@ -128,7 +128,10 @@ async def conversation_of(body: Body, model: ServedModel, limit: int) -> tuple[M
         arguments,
         not body.has("add_generation_prompt") or body.flag("add_generation_prompt"),
     )
-    return await model.media.attached(said, messages), tools
+    said = await model.media.attached(said, messages)
+    if not body.flag("parse_special"):  # what looks like a control token in a message is text
+        said = await asyncio.to_thread(model.plain_text.conversation, said)
+    return said, tools
 
 
 async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatRequest:
