@@ -195,7 +195,9 @@ def _opened(text: str, label: str, isolate: bool) -> tuple[Any, int]:
     built.no_truncation()  # what its authors left switched on would cut texts without a word
     built.no_padding()
     built.add_tokens([package.AddedToken(MARK, normalized=False)])
-    return built, int(built.token_to_id(MARK))
+    mark = built.token_to_id(MARK)
+    assert mark is not None  # it was added just now
+    return built, mark
 
 
 def _model(package: Any, text: str) -> Any:
