@@ -11,11 +11,11 @@
   ``rope_config``, ``multimodal_config``, ``sequence_classification``, ``family_rules`` and ``family_parts`` read
   ``config.json``; ``gptq_awq``; ``gguf``, ``gguf_import``, ``gguf_families`` and ``gguf_config`` read GGUF files.
 * Text: ``tokenizer``, ``python_tokenizer`` (without the package ``tokenizers``), ``isolated_tokenizer`` and
-  ``tokenizer_process`` (in a process of its own); ``messages``, ``inputs``, ``chat_template`` in a ``jinja_sandbox`` with a
-  ``template_budget``.
+  ``tokenizer_process`` (in a process of its own); ``messages``, ``plain_text``, ``inputs``,
+  ``chat_template`` in a ``jinja_sandbox`` with a ``template_budget``.
 * Answers: ``answers`` takes them apart; ``streaming``, ``callbacks``, ``sampling``, ``host_sampling``.
-* Answers bound to rules: ``constraints``, ``grammars``, ``schemas``, ``gbnf``, ``gbnf_lark``, ``gbnf_terminals``,
-  ``with_llguidance``, ``grammar_check`` (rules of strangers, in a process of their own first).
+* Answers bound to rules: ``constraints``, ``grammars``, ``schemas``, ``closed_schemas``, ``gbnf``, ``gbnf_lark``,
+  ``gbnf_terminals``, ``with_llguidance``, ``grammar_check`` (rules of strangers, in a process of their own first).
 * What sessions of every backend share: ``engine``, ``guarded_session``.
 * Vectors and scores: ``embedding``, ``reranking``. Figures: ``quality``, ``speed``, ``footprint``. ``commands``: the command
   line.

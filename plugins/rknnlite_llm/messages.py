@@ -12,7 +12,7 @@ from typing import Any
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.json_text import parse_json
 
-__all__ = ["Message", "checked_messages", "leading_system", "media_parts"]
+__all__ = ["MEDIA_TAGS", "Message", "checked_messages", "leading_system", "media_parts"]
 
 Message = dict[str, Any]
 
@@ -29,6 +29,8 @@ _TAGS = {
     "video": "<video>",
     "video_url": "<video>",
 }
+MEDIA_TAGS = frozenset(_TAGS.values())
+"""What stands for parts that are no text."""
 _TEXTS = ("text", "input_text", "output_text")
 _KEPT = ("name", "reasoning_content", "tool_call_id")
 _SHOWN = 60

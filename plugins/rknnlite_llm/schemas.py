@@ -1,4 +1,4 @@
-"""JSON Schemas made ready for the grammar library: as JSON text, ``oneOf`` as ``anyOf`` where that is the same."""
+"""JSON Schemas made ready for the grammar library: as JSON text, objects closed, ``oneOf`` as ``anyOf`` where that is the same."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from rknnlite.errors import ParamInvalid, shown
+
+from .closed_schemas import with_closed_objects
 
 __all__ = ["schema_text"]
 
@@ -34,7 +36,8 @@ def schema_text(schema: Any) -> str:
     try:
         json.dumps(schema, allow_nan=False)  # first of all whether it is a tree of limited depth
         _check_numbers(schema)
-        return json.dumps(_with_any_of(schema, schema), allow_nan=False)
+        closed = with_closed_objects(schema)
+        return json.dumps(_with_any_of(closed, closed), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ParamInvalid(f"the JSON Schema is no JSON: {shown(error)}") from None
 

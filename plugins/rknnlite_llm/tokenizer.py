@@ -26,9 +26,10 @@ from rknnlite.files.reading import read_text
 from .gguf import Value, read_gguf
 from .isolated_tokenizer import IsolatedTokenizer, expressions, trusted
 from .package import file_bytes
+from .plain_text import MARK
 from .python_tokenizer.characters import byte_letters
 from .python_tokenizer.from_gguf import BYTE, CONTROL, UNKNOWN, UNUSED, published_of, strings
-from .python_tokenizer.pipeline import PlainTokenizer
+from .python_tokenizer.pipeline import MARK_ID, PlainTokenizer
 from .python_tokenizer.regular_expressions import NotHere
 from .python_tokenizer.tokenizer_json import steps_and_model
 from .template_budget import RenderStopped
@@ -71,7 +72,7 @@ class Tokenizer:
             text = pairs.get(HF_JSON)
             if not isinstance(text, str):
                 text = json.dumps(published_of(pairs, label))
-            self._tokenizer = _opened(text, label, isolate)
+            self._tokenizer, self._mark = _opened(text, label, isolate)
 
     @contextlib.contextmanager
     def _typed_errors(self) -> Iterator[None]:
@@ -102,7 +103,7 @@ class Tokenizer:
         return {self.tokens[i]: i for i in (*ids, self.bos_id, self.eos_id) if i >= 0}
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """Token ids; special tokens written in the text count as such.
+        """Token ids; special tokens written in the text count as such, unless a ``MARK`` cuts them (``plain_text``).
 
         ``special``: with those around it that the tokenizer's authors mean to be there, as embeddings need them.
 
@@ -116,7 +117,7 @@ class Tokenizer:
                 ids: list[int] = self._tokenizer.encode_batch([whole], add_special_tokens=special)[0].ids
             else:
                 ids = self._tokenizer.encode(whole, add_special_tokens=special).ids
-        return ids
+        return [number for number in ids if number != self._mark] if MARK in whole else ids
 
     def made_for(self, tokens: int, name: str) -> None:
         """From now on refuse texts that a context of so many tokens cannot hold; ``name`` is the model, for the error."""
@@ -170,8 +171,11 @@ class Tokenizer:
         return self.encode(text)
 
 
-def _opened(text: str, label: str, isolate: bool) -> Any:
-    """What computes a ``tokenizer.json``: the package, plain Python without it, or a process of its own."""
+def _opened(text: str, label: str, isolate: bool) -> tuple[Any, int]:
+    """What computes a ``tokenizer.json``: the package, plain Python without it, or a process of its own.
+
+    With it the id of ``MARK``, -1 from the process, which leaves it out by itself.
+    """
     try:
         import tokenizers as package
     except ImportError as error:  # kept no longer than this: it holds this frame, and that all callers
@@ -180,7 +184,7 @@ def _opened(text: str, label: str, isolate: bool) -> Any:
     made = _model(package, model) if model else None
     published = parse_json(text) if made is None else steps
     if isolate and not trusted(published):
-        return IsolatedTokenizer(label, expressions(published))
+        return IsolatedTokenizer(label, expressions(published)), -1
     if made is None:
         built = package.Tokenizer.from_str(json.dumps(published))
         _keep_no_words(built.model)
@@ -190,7 +194,10 @@ def _opened(text: str, label: str, isolate: bool) -> Any:
         built.add_tokens([_added(package, **token) for token in steps.get("added_tokens") or ()])
     built.no_truncation()  # what its authors left switched on would cut texts without a word
     built.no_padding()
-    return built
+    built.add_tokens([package.AddedToken(MARK, normalized=False)])
+    mark = built.token_to_id(MARK)
+    assert mark is not None  # it was added just now
+    return built, mark
 
 
 def _model(package: Any, text: str) -> Any:
@@ -222,12 +229,12 @@ def _added(package: Any, id: int, **token: Any) -> Any:
     return package.AddedToken(**token)
 
 
-def _without_package(published: Any, label: str, isolate: bool, error: ImportError) -> Any:
+def _without_package(published: Any, label: str, isolate: bool, error: ImportError) -> tuple[Any, int]:
     """The tokenizer in plain Python; raises RknnError when it is none that we can compute."""
     if isolate and not trusted(published):
-        return IsolatedTokenizer(label, expressions(published))
+        return IsolatedTokenizer(label, expressions(published)), -1
     try:
-        return PlainTokenizer(published)
+        return PlainTokenizer(published, (MARK,)), MARK_ID
     except NotHere as part:
         raise missing(
             "llm", f"{label}: {part} is not computed without the package tokenizers", error

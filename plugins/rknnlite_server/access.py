@@ -33,9 +33,10 @@ class Access:
             return await self._app(scope, receive, send)
         if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or scope["method"] == "OPTIONS":
             return await self._app(scope, receive, send)
-        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        keyring = self._state.keyring
-        account = keyring.account(given)
+        headers = dict(scope["headers"])
+        given = headers.get(b"authorization", b"").decode("latin-1")
+        key = headers.get(b"x-api-key", b"").decode("latin-1")  # Anthropic's header
+        account = self._state.keyring.account(given or f"Bearer {key}")
         call = f"{scope['method']} {scope['path']}"
         if not is_administrative(call):
             return await self._let_in(account, scope, receive, send)

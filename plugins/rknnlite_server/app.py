@@ -21,6 +21,7 @@ from rknnlite.extras import missing
 from rknnlite.native.board import Board
 
 from .access import Access
+from .anthropic import anthropic_routes
 from .app_state import State
 from .chat import chat_completions
 from .completions import completions
@@ -77,6 +78,7 @@ def all_routes() -> list[BaseRoute]:
         *file_routes(),
         *batch_routes(),
         *response_routes(),
+        *anthropic_routes(),
         *ollama_routes(),
     ]
 

@@ -27,7 +27,16 @@ from .served_model import ServedModel
 from .streaming import event_stream, while_connected
 from .tool_choice import Tools, call_id, tools_of
 
-__all__ = ["ChatAnswer", "ChatRequest", "chat_completions", "chat_request", "check_count", "whole_answer"]
+__all__ = [
+    "ChatAnswer",
+    "ChatRequest",
+    "chat_completions",
+    "chat_request",
+    "check_count",
+    "conversation_of",
+    "parts",
+    "whole_answer",
+]
 
 _MOST_PARTS = 8192
 """Parts of all messages together, each of which takes a while to be looked at."""
@@ -93,8 +102,11 @@ class ChatAnswer:
         return message
 
 
-async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatRequest:
-    """Read a request; ``limit`` is the number of messages. Raises ApiError, ParamInvalid."""
+async def conversation_of(body: Body, model: ServedModel, limit: int) -> tuple[MessagesInput, Tools]:
+    """The conversation of a request with its pictures, and the tools; ``limit`` is the number of messages.
+
+    Raises ApiError, ParamInvalid.
+    """
     messages = body.items("messages")
     if not messages:
         raise bad_request("messages must be a list with one message or more", "messages")
@@ -117,10 +129,20 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
         not body.has("add_generation_prompt") or body.flag("add_generation_prompt"),
     )
     said = await model.media.attached(said, messages)
+    if not body.flag("parse_special"):  # what looks like a control token in a message is text
+        said = await asyncio.to_thread(model.plain_text.conversation, said)
+    return said, tools
+
+
+async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatRequest:
+    """Read a request; ``limit`` is the number of messages. Raises ApiError, ParamInvalid."""
+    said, tools = await conversation_of(body, model, limit)
     rule = response_rule(body)
     tokens = await asyncio.to_thread(model.prompt, said)
     shared = common(body, model, top_logprobs(body))
-    bound = await asyncio.to_thread(model.constraint, rule, tools, model.thinks_first(tokens, thinking))
+    bound = await asyncio.to_thread(
+        model.constraint, rule, tools, model.thinks_first(tokens, said.enable_thinking)
+    )
     work = Work(
         tuple(tokens),
         shared.sampling,

@@ -26,8 +26,24 @@ _INFERENCE_PATH = re.compile(rf"/v2(/?$|/({_INFERENCE})(/|$))")
 
 
 def is_inference(path: str) -> bool:
-    """Whether a path is one of the Open Inference Protocol; Ollama's begin with /api/, all others are OpenAI's."""
+    """Whether a path is one of the Open Inference Protocol.
+
+    Ollama's begin with /api/, Anthropic's with /v1/messages, all others are OpenAI's.
+    """
     return _INFERENCE_PATH.match(path) is not None
+
+
+_ANTHROPIC = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    501: "invalid_request_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+"""Anthropic's words for types of errors, by status."""
 
 
 class ApiError(Exception):
@@ -58,8 +74,16 @@ class ApiError(Exception):
         """The same for clients of Ollama's API and of the Open Inference Protocol."""
         return {"error": self.message}
 
+    @property
+    def anthropic_body(self) -> dict[str, Any]:
+        """The same for clients of Anthropic's API."""
+        kind = _ANTHROPIC.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
+        return {"type": "error", "error": {"type": kind, "message": self.message}}
+
     def body_for(self, path: str) -> dict[str, Any]:
         """The object that clients of that route get."""
+        if path.startswith("/v1/messages"):
+            return self.anthropic_body
         return self.plain_body if path.startswith("/api/") or is_inference(path) else self.body
 
 

@@ -75,6 +75,7 @@ class Ended:
     completion_tokens: int
     cached_tokens: int
     summary: RunSummary = field(repr=False, compare=False)
+    stop: Optional[str] = None  # the stop string at which it ended
 
 
 async def generate(
@@ -219,4 +220,4 @@ def _ended(summary: RunSummary, reader: _Reader, prompt: int) -> Ended:
         )
     reason = "length" if summary.state is CallState.MAX_NEW_TOKEN_REACHED else "stop"
     prompt = max(prompt, summary.n_prefill_tokens + summary.n_cached_tokens)
-    return Ended(reason, prompt, summary.n_decode_tokens, summary.n_cached_tokens, summary)
+    return Ended(reason, prompt, summary.n_decode_tokens, summary.n_cached_tokens, summary, reader.stop.found)

@@ -20,7 +20,8 @@ _MOST_CHOICES = 16
 _MOST_TOP = 20
 _MOST_BIASES = 1024
 _LONGEST_ID = 12
-_SEEDS = 2**63 - 1
+_SEEDS = 2**64
+"""Any whole number of 64 bits is a seed, with a sign or without; -1 is none."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,17 @@ def _sampling(body: Body, model: ServedModel) -> SamplingParams:
         repeat_penalty=body.number(repeat, default.repeat_penalty, 0.01, 100),
         frequency_penalty=body.number("frequency_penalty", default.frequency_penalty, -100, 100),
         presence_penalty=body.number("presence_penalty", default.presence_penalty, -100, 100),
-        seed=body.whole("seed", 0, -1, _SEEDS) if body.has("seed") and body.fields["seed"] != -1 else None,
+        seed=_seed(body),
         min_p=body.number("min_p", 0, 0, 1),
         logit_bias=_biases(body, model.config.vocab_size),
     )
+
+
+def _seed(body: Body) -> Optional[int]:
+    """A seed from 0 up; None: each answer has another."""
+    if not body.has("seed") or body.fields["seed"] == -1:
+        return None
+    return body.whole("seed", 0, -_SEEDS // 2, _SEEDS - 1) % _SEEDS
 
 
 def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:

@@ -50,8 +50,10 @@ async def event_stream(request: Request, chunks: AsyncGenerator[str, None]) -> R
 
 
 async def named_event_stream(request: Request, chunks: AsyncGenerator[str, None]) -> Response:
-    """Server-sent events with names: a chunk is the name, and its data a line below. The chunks tell of failures."""
-    return PieceStream(await _first(request, chunks), chunks, "text/event-stream", "event: ", "\n\n", "")
+    """Server-sent events that have names: each chunk is the lines of one; a failure is an ``error`` event."""
+    first = await _first(request, chunks)
+    path = request.url.path
+    return PieceStream(first, chunks, "text/event-stream", "", "\n\n", "", path, "event: error\ndata: ")
 
 
 async def line_stream(request: Request, chunks: AsyncGenerator[str, None]) -> Response:
@@ -83,11 +85,13 @@ class PieceStream(Response):
         behind: str,
         last: str,
         path: str = "",
+        failed: str = "",
     ) -> None:
+        """``before`` and ``behind`` each piece; ``failed`` before an error where that is something else."""
         self.status_code, self.media_type, self.background = 200, media, None
         self._first, self._chunks = first, chunks
         self._before, self._behind, self._last = before, behind, last
-        self._path = path
+        self._path, self._failed = path, failed or before
         self.init_headers({"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +121,7 @@ class PieceStream(Response):
                 logger.error("a stream failed: %s", error, exc_info=problem.status == 500)
             with contextlib.suppress(OSError, asyncio.TimeoutError):
                 await self._piece(
-                    send, self._before + json.dumps(problem.body_for(self._path)) + self._behind
+                    send, self._failed + json.dumps(problem.body_for(self._path)) + self._behind
                 )
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             await within(send(_body(b"", more=False)), _STALLED)

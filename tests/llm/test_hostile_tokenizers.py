@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rknnlite_llm.gguf import read_gguf, write_gguf
 from rknnlite_llm.isolated_tokenizer import IsolatedTokenizer, trusted
+from rknnlite_llm.plain_text import MARK
 from rknnlite_llm.python_tokenizer.from_gguf import SPLITS
 from rknnlite_llm.tokenizer import HF_JSON, Tokenizer
 
@@ -126,6 +127,7 @@ def test_a_known_tokenizer_is_read_by_the_package_alone(
     """Its model, which is nearly all of it, is not read in Python before; that took as long as the package itself."""
     tokenizers = pytest.importorskip("tokenizers")
     whole = tokenizers.Tokenizer.from_str(json.dumps(PUBLISHED))
+    whole.add_tokens([tokenizers.AddedToken(MARK, normalized=False)])
     file = _written(tmp_path, json.dumps(PUBLISHED, indent=2) + "\n")
     monkeypatch.setattr(json, "loads", lambda text: pytest.fail(f"{len(text)} characters are read in Python"))
     made = Tokenizer(file)._tokenizer

@@ -15,7 +15,11 @@ from ..schemas import schema_text
 
 __all__ = ["ANY", "Grammar", "arguments_of", "body_of", "combined", "slashed"]
 
-_NO_CALL = {"type": "object", "properties": {"parameters": False, "arguments": False}}
+_NO_CALL = {
+    "type": "object",
+    "properties": {"parameters": False, "arguments": False},
+    "additionalProperties": True,
+}
 """Any object that is not read as a call."""
 
 _DENSE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}

@@ -9,14 +9,17 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from .added_tokens import AddedTokens, added_tokens
+from .added_tokens import Added, AddedTokens, added_tokens
 from .decoders import decoder
 from .models import model_of
 from .normalisers import normaliser
 from .pre_tokenisers import pre_tokeniser
 from .regular_expressions import Piece
 
-__all__ = ["Encoded", "PlainTokenizer"]
+__all__ = ["MARK_ID", "Encoded", "PlainTokenizer"]
+
+MARK_ID = -1
+"""The id of marks, at which texts are cut; no token has it."""
 
 _REMEMBERED, _LONGEST_REMEMBERED = 1 << 14, 64
 
@@ -30,8 +33,8 @@ class Encoded(NamedTuple):
 class PlainTokenizer:
     """The two calls of ``tokenizers.Tokenizer`` that are used here."""
 
-    def __init__(self, published: Mapping[str, Any]) -> None:
-        """``published``: a parsed ``tokenizer.json``.
+    def __init__(self, published: Mapping[str, Any], marks: Sequence[str] = ()) -> None:
+        """``published``: a parsed ``tokenizer.json``; ``marks``: texts that get the id ``MARK_ID``.
 
         Raises NotHere for a part that is not computed here, and KeyError, TypeError or ValueError for a damaged one.
         """
@@ -40,7 +43,8 @@ class PlainTokenizer:
         self._decode = decoder(published.get("decoder"))
         self._model = model_of(published["model"])
         added = added_tokens(published.get("added_tokens") or [], self._model.vocabulary)
-        self._raw = AddedTokens([token for token in added if not token.normalised], str)
+        cuts = [Added(mark, MARK_ID, False, False, False, False, False) for mark in marks]
+        self._raw = AddedTokens([*cuts, *(token for token in added if not token.normalised)], str)
         self._normalised = AddedTokens([token for token in added if token.normalised], self._normalise)
         self._tokens = {number: token for token, number in self._model.vocabulary.items()}
         for token in added:  # answers have them as texts are searched for them

@@ -12,7 +12,7 @@ from rknnlite.files.json_text import parse_json
 
 __all__ = ["ENDED", "ENDPOINTS", "Batch", "Line", "lines_of"]
 
-ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
+ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings")
 """Routes that lines may ask."""
 ENDED = frozenset({"failed", "completed", "expired", "cancelled"})
 """States that do not change any more."""

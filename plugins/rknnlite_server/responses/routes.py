@@ -129,7 +129,7 @@ async def _stream(asked: ResponseRequest, state: State, owner: str) -> AsyncGene
 
     def told(kind: str, fields: dict[str, Any]) -> str:
         event = {"type": kind, "sequence_number": next(numbers), **fields}
-        return f"{kind}\ndata: {json.dumps(event, ensure_ascii=False)}"
+        return f"event: {kind}\ndata: {json.dumps(event, ensure_ascii=False)}"
 
     begun = False
     try:
