@@ -21,11 +21,12 @@ from rknnlite.errors import RknnError, shown
 from rknnlite.extras import missing
 from rknnlite.native.board import Board
 
-from .app_state import State
+from .app_state import Holding, State
 from .chat import chat_completions
 from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, problem_of
+from .language_models.load_routes import load_routes
 from .metrics import Counting, Metrics, metrics
 from .model_routes import detokenize, health, models, one_model, tokenize
 from .networks.figures import NetworkFigures
@@ -70,6 +71,7 @@ def all_routes() -> list[BaseRoute]:
         Route("/", page),
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
+        *load_routes(),
         *openai_routes(),
         *ollama_routes(),
     ]
@@ -90,6 +92,7 @@ def make_app(
     routes = all_routes() if routes is None else routes
     if settings.metrics:
         state.metrics = Metrics(lambda: state.models.values())
+        state.library.opened = functools.partial(_counted, state.metrics)
         state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
 
     @contextlib.asynccontextmanager
@@ -97,16 +100,22 @@ def make_app(
         if state.rpc is not None:
             await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, on_status))
+        expiring = asyncio.ensure_future(state.library.expire())
         try:
             yield
         finally:
             state.stopping = True
-            await asyncio.wait([loading])
+            expiring.cancel()
+            await asyncio.wait([loading, expiring])
             await state.end_rpc(settings.drain)
             await asyncio.to_thread(state.close)
             on_status("exited", "")
 
-    middleware = [Middleware(Origins, settings=settings), Middleware(_Keys, state=state)]
+    middleware = [
+        Middleware(Origins, settings=settings),
+        Middleware(_Keys, state=state),
+        Middleware(Holding, state=state),
+    ]
     if settings.cors:
         allowed = Middleware(
             CORSMiddleware, allow_origins=list(settings.cors), allow_methods=["*"], allow_headers=["*"]
@@ -145,6 +154,10 @@ def _add_rpc(state: State) -> None:
     state.rpc = Rpc(state)
 
 
+def _counted(metrics: Metrics, model: ServedModel) -> None:
+    model.ran = functools.partial(metrics.ran, model.name)
+
+
 async def _load(state: State, on_status: StatusCallback) -> None:
     what = ""
     try:
@@ -152,10 +165,7 @@ async def _load(state: State, on_status: StatusCallback) -> None:
             if state.stopping:
                 return
             what = settings.model
-            model = await asyncio.to_thread(ServedModel, settings, state.settings)
-            if state.metrics is not None:
-                model.ran = functools.partial(state.metrics.ran, model.name)
-            state.models[model.name] = model
+            state.library.add(await asyncio.to_thread(ServedModel, settings, state.settings))
         what = ""
         await state.repository.load_at_start()
     except Exception as error:  # the server goes on and says why it serves nothing
