@@ -17,7 +17,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
 from rknnlite.files.json_text import parse_json
-from rknnlite.files.reading import read_text
+from rknnlite.files.reading import open_file, read_text
 from rknnlite.files.writing import GrowingFile
 from rknnlite.formats import ModelFile
 
@@ -279,7 +279,7 @@ def _looks_like(name: str) -> Callable[[bytes], Optional[str]]:
 
 def _digest(path: Path) -> str:
     found = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         for block in iter(lambda: file.read(_BLOCK), b""):
             found.update(block)
     return found.hexdigest()

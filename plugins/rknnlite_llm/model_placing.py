@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rknnlite.files.reading import read_bytes
 from rknnlite.files.writing import write_file
 
 from .model_folder import ModelKind, StoredModel, model_at, models_in
@@ -58,7 +59,7 @@ def copy_model(stored: StoredModel, folder: Path, name: str, parameters: bytes |
             for source, path in _moves(stored, made):
                 shared(source, path)
         if parameters is None and stored.parameters.is_file():
-            parameters = stored.parameters.read_bytes()
+            parameters = read_bytes(stored.parameters)
         placed = place(made, folder, name)
     if parameters:
         write_file(placed.parameters, parameters)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ParamInvalid
-from rknnlite.files.reading import open_file
-from rknnlite.files.writing import DiskFull, GrowingFile
+from rknnlite.files.reading import open_file, read_bytes
+from rknnlite.files.writing import DiskFull, GrowingFile, write_file
 
 __all__ = ["Transfer", "is_url"]
 
@@ -79,7 +79,7 @@ class Transfer:
         return self._part.stat().st_size if self._part.exists() else 0
 
     def _get(self, refused: Callable[[bytes], Optional[str]], optional: bool) -> bool:
-        mark = self._mark.read_text("ascii", "replace") if self._mark.is_file() else ""
+        mark = read_bytes(self._mark).decode("ascii", "replace") if self._mark.is_file() else ""
         start = self._size() if mark else 0
         headers = {"User-Agent": "rknnlite", "Accept-Encoding": "identity"}
         if start:
@@ -115,9 +115,9 @@ class Transfer:
             found = answer.headers.get("ETag", "")
             # a weak mark does not say that bytes are the same
             strong = _MARK.fullmatch(found) is not None and not found.startswith("W/")
-            self._mark.write_text(found if strong else "", "ascii")
-            if not strong:
-                self._mark.unlink()
+            self._mark.unlink(missing_ok=True)
+            if strong:
+                write_file(self._mark, found.encode("ascii"))
             self._receive(answer, total, refused)
             self._check_digest(answer.headers.get("Repr-Digest", ""))
         self._finish()
@@ -179,7 +179,7 @@ class Transfer:
         if match is None:
             return
         digest = hashlib.sha256()
-        with self._part.open("rb") as file:
+        with open_file(self._part) as file:
             for block in iter(lambda: file.read(1 << 20), b""):
                 digest.update(block)
         try:

@@ -2,15 +2,15 @@
 
 ``from rknnlite_server.control import start_server, stop_server`` runs one inside of a program.
 
-* Starting: ``command`` (``rknnlite serve``, ``rkllm3-server``), ``arguments``, ``settings``, ``control`` (``start_server``,
-  signals).
+* Starting: ``command`` (``rknnlite serve``, ``rkllm3-server``), ``arguments``, ``settings``, ``durations``, ``control``
+  (``start_server``, signals).
 * Below the routes: ``http_server`` (sockets, patience, end), ``app`` (routes, keys, errors), ``origins`` (whom a server without
   keys answers), ``app_state``, ``async_helpers``, ``compression``, ``openapi``, ``metrics``, ``page``.
 * A language model: ``served_model``, ``session_pool``, ``queueing``, ``generation`` (one answer), ``media``, ``stop_strings``.
 * Requests and answers: ``request_body``, ``generation_request``, ``tool_choice``, ``streaming``, ``logprobs``, ``errors``.
 * OpenAI's routes: ``chat``, ``completions``, ``embeddings``, ``model_routes``. Ollama's: ``ollama``, ``ollama_requests``,
   ``ollama_models``, ``ollama_embed``; their requests are put into OpenAI's words and read once.
-* ``networks``: the Open Inference Protocol.
+* ``language_models``: those that come and go. ``networks``: the Open Inference Protocol.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from rknnlite.errors import ModelInvalid
+from rknnlite.files.writing import write_file
 
 from ..app_state import State, state_of
 from ..async_helpers import closing, in_thread
@@ -186,7 +187,7 @@ def _create_of_files(folder: Path, name: str, files: dict[str, Any], parameters:
             )
         placed = place(mains[0] if mains else made, folder, name)
         if parameters:
-            placed.parameters.write_bytes(parameters)
+            write_file(placed.parameters, parameters)
     for digest in set(files.values()):
         blob_path(folder, digest).unlink(missing_ok=True)
 
