@@ -95,6 +95,10 @@ class Transfer:
                     raise ModelInvalid(
                         f"{self._address}: the server answers {error.code} {error.reason}"
                     ) from None
+                if 300 <= error.code < 400:
+                    raise ModelInvalid(
+                        f"{self._address}: leads to what is not followed: {error.reason}"
+                    ) from None
                 if error.code == 416:  # what is here is not a beginning of what is there
                     self._discard()
                 raise _Cut(f"the server answers {error.code} {error.reason}", error.code != 416) from None

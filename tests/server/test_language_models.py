@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import json
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rknnlite_llm import Package
 from rknnlite_server.settings import ModelSettings, ServerSettings
+
+from tests.support.file_server import serving
 
 from .conftest import MODEL, QUESTION, TINY, Served, running, until
 
@@ -240,53 +240,6 @@ def test_keys_are_asked_for_first(tmp_path: Path) -> None:
 
 
 # -- pulling ----------------------------------------------------------------------------------------------
-
-
-class Files(http.server.SimpleHTTPRequestHandler):
-    """Files of a folder; ``cut`` bytes of a body are sent, once for each name in ``cuts``."""
-
-    def log_message(self, *args: Any) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        path = Path(self.server.folder) / self.path.lstrip("/")  # type: ignore[attr-defined]
-        self.server.asked.append((path.name, self.headers.get("Range")))  # type: ignore[attr-defined]
-        if not path.is_file():
-            return self.send_error(404)
-        data, start = path.read_bytes(), 0
-        tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
-        given = self.headers.get("Range", "")
-        if given and self.headers.get("If-Range") == tag:
-            start = int(given[6:-1])
-            self.send_response(206)
-            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-        else:
-            self.send_response(200)
-        self.send_header("ETag", tag)
-        self.send_header("Content-Length", str(len(data) - start))
-        self.end_headers()
-        cuts = self.server.cuts  # type: ignore[attr-defined]
-        if cuts.get(path.name, 0) > 0:
-            cuts[path.name] -= 1
-            self.wfile.write(data[start : start + (len(data) - start) // 2])
-            self.close_connection = True
-            return None
-        self.wfile.write(data[start:])
-        return None
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[Any]:
-    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files)
-    made.folder, made.cuts, made.asked = folder, {}, []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
-    thread.start()
-    made.url = f"http://127.0.0.1:{made.server_port}"  # type: ignore[attr-defined]
-    try:
-        yield made
-    finally:
-        made.shutdown()
-        made.server_close()
 
 
 def test_the_package_pulls_creates_copies_and_deletes(tmp_path: Path) -> None:
