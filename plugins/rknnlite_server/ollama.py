@@ -170,6 +170,8 @@ async def _rested(request: Request, body: Body, empty: dict[str, Any]) -> Respon
         library.unload(entry)
     else:
         hold(request, await library.load(entry))
+        assert entry.model is not None
+        entry.model.must_generate()
         if seconds is not None:
             entry.keep = seconds
     head = {"model": entry.name, "created_at": timestamp(time.time())}
