@@ -146,7 +146,8 @@ class OwnPlugin(NamedTuple):
 
 _INSIGHT = {name: f"commands.{name}" for name in ("bench", "check", "compare", "perf", "top")}
 _LLM = {
-    name: f"commands.{name.replace('-', '_')}" for name in ("bench-llm", "chat", "export-llm", "llm-eval")
+    name: f"commands.{name.replace('-', '_')}"
+    for name in ("bench-llm", "chat", "export-llm", "llm-eval", "pull")
 }
 OWN_PLUGINS = {
     plugin.name: plugin

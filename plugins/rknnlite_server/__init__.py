@@ -2,8 +2,8 @@
 
 ``from rknnlite_server.control import start_server, stop_server`` runs one inside of a program.
 
-* Starting: ``command`` (``rknnlite serve``, ``rkllm3-server``), ``arguments``, ``settings``, ``control`` (``start_server``,
-  signals).
+* Starting: ``command`` (``rknnlite serve``, ``rkllm3-server``), ``arguments``, ``settings``, ``durations``, ``control``
+  (``start_server``, signals).
 * Below the routes: ``http_server`` (sockets, patience, end), ``app`` (routes, errors), ``app_state``, ``async_helpers``,
   ``compression``, ``openapi``, ``metrics``, ``page``.
 * Who is answered: ``origins`` (by a server without keys), ``access`` (by one with ``keys``, within their ``rate_limits``),
@@ -14,7 +14,7 @@
 * OpenAI's routes: ``chat``, ``completions``, ``embeddings``, ``responses``, ``model_routes``. Ollama's: ``ollama``,
   ``ollama_requests``, ``ollama_models``, ``ollama_embed``. Anthropic's: ``anthropic``, ``anthropic_requests``. The requests of
   both are put into OpenAI's words and read once.
-* ``networks``: the Open Inference Protocol. ``jobs``: files and batches.
+* ``language_models``: those that come and go. ``networks``: the Open Inference Protocol. ``jobs``: files and batches.
 """
 
 from __future__ import annotations

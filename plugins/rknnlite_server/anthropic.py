@@ -65,7 +65,7 @@ async def _body(request: Request) -> tuple[Body, ServedModel]:
     state = state_of(request)
     check_version(request)
     body = await state.json(request)
-    model = served(request, body.text("model"))
+    model = await served(request, body.text("model"))
     model.must_generate()
     check_count(body.items("messages") or [], state.settings.max_messages)
     return body, model

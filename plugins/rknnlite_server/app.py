@@ -22,7 +22,7 @@ from rknnlite.native.board import Board
 
 from .access import Access
 from .anthropic import anthropic_routes
-from .app_state import State
+from .app_state import Holding, State
 from .chat import chat_completions
 from .completions import completions
 from .embeddings import embeddings
@@ -30,6 +30,7 @@ from .errors import ApiError, problem_of
 from .jobs.batch_routes import batch_routes
 from .jobs.file_routes import file_routes
 from .jobs.runner import run_batches
+from .language_models.load_routes import load_routes
 from .metrics import Counting, Metrics, metrics
 from .model_routes import detokenize, health, models, one_model, tokenize
 from .networks.figures import NetworkFigures
@@ -74,6 +75,7 @@ def all_routes() -> list[BaseRoute]:
         Route("/", page),
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
+        *load_routes(),
         *openai_routes(),
         *file_routes(),
         *batch_routes(),
@@ -98,6 +100,7 @@ def make_app(
     routes = all_routes() if routes is None else routes
     if settings.metrics:
         state.metrics = Metrics(lambda: state.models.values())
+        state.library.opened = functools.partial(_counted, state.metrics)
         state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
 
     @contextlib.asynccontextmanager
@@ -105,6 +108,7 @@ def make_app(
         if state.rpc is not None:
             await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, on_status))
+        expiring = asyncio.ensure_future(state.library.expire())
         batches = (
             asyncio.ensure_future(run_batches(app, state, state.jobs)) if state.jobs is not None else None
         )
@@ -112,15 +116,20 @@ def make_app(
             yield
         finally:
             state.stopping = True
+            expiring.cancel()
             if batches is not None:
                 batches.cancel()
                 await asyncio.wait([batches])
-            await asyncio.wait([loading])
+            await asyncio.wait([loading, expiring])
             await state.end_rpc(settings.drain)
             await asyncio.to_thread(state.close)
             on_status("exited", "")
 
-    middleware = [Middleware(Origins, settings=settings), Middleware(Access, state=state)]
+    middleware = [
+        Middleware(Origins, settings=settings),
+        Middleware(Access, state=state),
+        Middleware(Holding, state=state),
+    ]
     if settings.cors:
         allowed = Middleware(
             CORSMiddleware, allow_origins=list(settings.cors), allow_methods=["*"], allow_headers=["*"]
@@ -159,6 +168,10 @@ def _add_rpc(state: State) -> None:
     state.rpc = Rpc(state)
 
 
+def _counted(metrics: Metrics, model: ServedModel) -> None:
+    model.ran = functools.partial(metrics.ran, model.name)
+
+
 async def _load(state: State, on_status: StatusCallback) -> None:
     what = ""
     try:
@@ -166,10 +179,7 @@ async def _load(state: State, on_status: StatusCallback) -> None:
             if state.stopping:
                 return
             what = settings.model
-            model = await asyncio.to_thread(ServedModel, settings, state.settings)
-            if state.metrics is not None:
-                model.ran = functools.partial(state.metrics.ran, model.name)
-            state.models[model.name] = model
+            state.library.add(await asyncio.to_thread(ServedModel, settings, state.settings))
         what = ""
         await state.repository.load_at_start()
     except Exception as error:  # the server goes on and says why it serves nothing

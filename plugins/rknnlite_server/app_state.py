@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .audit import Audit
 from .errors import ApiError
 from .jobs.job_store import JobStore
 from .keys import Keyring
+from .language_models.library import Library
+from .language_models.model_entry import ModelEntry
 from .metrics import Metrics
 from .networks.repository import Repository
 from .request_body import Body, read_json
@@ -17,7 +20,10 @@ from .responses.stored_responses import StoredResponses
 from .served_model import ServedModel
 from .settings import ServerSettings
 
-__all__ = ["State", "served", "state_of"]
+__all__ = ["Holding", "State", "hold", "served", "state_of"]
+
+_HELD = "rknnlite.held"
+"""Of a request's scope: the models that it has taken."""
 
 
 class State:
@@ -29,6 +35,7 @@ class State:
         self.keyring = Keyring(settings.api_keys, settings.api_key_file)
         self.audit = Audit(settings.audit_file)
         self.models: dict[str, ServedModel] = {}
+        self.library = Library(settings, self.models)
         self.ready = False
         self.stopping = False
         self.failure = ""
@@ -76,9 +83,7 @@ class State:
 
     def close(self) -> None:
         """Close all models; may be called again."""
-        models, self.models = self.models, {}
-        for model in models.values():
-            model.close()
+        self.library.close()
         self.repository.close()
         if self.jobs is not None:
             self.jobs.close()
@@ -91,20 +96,32 @@ def state_of(request: Request) -> State:
     return state
 
 
-def served(request: Request, name: str) -> ServedModel:
-    """The model of that name, the only one where none is named. Raises ApiError."""
+async def served(request: Request, name: str) -> ServedModel:
+    """The model of that name, the only one where none is named; it is open until the answer is sent. Raises ApiError."""
     state = state_of(request)
     state.check_ready()
-    if not name and len(state.models) == 1:
-        return next(iter(state.models.values()))
-    model = state.models.get(name)
-    if model is not None:
-        return model
-    known = ", ".join(state.models) or "none"
-    raise ApiError(
-        404,
-        "invalid_request_error",
-        f"The model {name[:200]!r} does not exist here; there is {known}",
-        "model",
-        "model_not_found",
-    )
+    entry = hold(request, await state.library.take(name))
+    assert entry.model is not None
+    return entry.model
+
+
+def hold(request: Request, entry: ModelEntry) -> ModelEntry:
+    """Give a model that was taken back when the answer to this request is sent, or its client is gone."""
+    request.scope[_HELD].append(entry)
+    return entry
+
+
+class Holding:
+    """ASGI middleware: models that a request has taken are its own as long as anything of the answer is made."""
+
+    def __init__(self, app: ASGIApp, state: State) -> None:
+        self._app, self._state = app, state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        held: list[ModelEntry] = []
+        scope[_HELD] = held
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            for entry in held:
+                self._state.library.give(entry)

@@ -9,10 +9,17 @@ from typing import Any
 
 from rknnlite.errors import ParamInvalid
 
+from .durations import seconds_of
 from .keys import read_keys
 from .settings import ModelSettings, ServerSettings, settings_from_params
 
-__all__ = ["add_model_arguments", "add_network_arguments", "add_server_arguments", "settings_of_arguments"]
+__all__ = [
+    "add_model_arguments",
+    "add_network_arguments",
+    "add_repository_arguments",
+    "add_server_arguments",
+    "settings_of_arguments",
+]
 
 _NETWORK_PORT = 8000
 _NETWORK_FIELDS = (
@@ -27,6 +34,10 @@ _NETWORK_FIELDS = (
     "upload_bytes",
     "upload_models",
     "queue_bytes",
+    "llm_repository",
+    "llm_models",
+    "llm_bytes",
+    "allow_manage",
 )
 _MODEL_HELP = {
     "weight": "its weights; beside the model by default",
@@ -160,6 +171,42 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_repository_arguments(parser: argparse.ArgumentParser) -> None:
+    """Language models that come and go."""
+    default = ServerSettings()
+    parser.add_argument(
+        "--llm-repository",
+        metavar="DIR",
+        default="",
+        help="a folder of language models (packages, .rkllm, .gguf, Hugging Face folders), which are loaded when clients ask them",
+    )
+    parser.add_argument(
+        "--llm-models",
+        type=int,
+        metavar="N",
+        default=default.llm_models,
+        help=f"how many of them are loaded at a time (default: {default.llm_models})",
+    )
+    parser.add_argument(
+        "--llm-bytes",
+        type=int,
+        metavar="BYTES",
+        default=default.llm_bytes,
+        help="memory of those that are loaded; 0: any (default: 0)",
+    )
+    parser.add_argument(
+        "--keep-alive",
+        metavar="TIME",
+        default=f"{default.keep_alive:g}",
+        help="how long a model stays that nobody asks: seconds, 5m, 1h; -1: until there is no room (default: 300)",
+    )
+    parser.add_argument(
+        "--allow-manage",
+        action="store_true",
+        help="clients of other machines, too, may pull, create and delete models",
+    )
+
+
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """Addresses, keys and limits."""
     default = ServerSettings()
@@ -282,25 +329,38 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         device_id=args.device_id or "",
         **{name: getattr(args, name) for name in _NETWORK_FIELDS},
     )
-    base = replace(base, networks=tuple(base.networks))
-    if args.grpc_port is not None:
-        base = replace(base, grpc_port=args.grpc_port, grpc_needed=args.grpc_port >= 0)
-    if args.params_file:
-        return settings_from_params(args.params_file, base)
-    if not models and not base.serves_networks:
-        raise ParamInvalid(
-            "name a network (MODEL), a language model (--llm PREFIX), a folder of networks (--repository DIR), or a file "
-            "of parameters (--params-file)"
-        )
     given = {
         item.name: getattr(args, item.name)
         for item in fields(ModelSettings)
         if item.default is not MISSING and getattr(args, item.name, None) is not None
     }
+    defaults = replace(ModelSettings("", **given), alias="")
+    base = replace(
+        base,
+        networks=tuple(base.networks),
+        keep_alive=_keep_alive(args.keep_alive),
+        llm_defaults=defaults,
+    )
+    if args.grpc_port is not None:
+        base = replace(base, grpc_port=args.grpc_port, grpc_needed=args.grpc_port >= 0)
+    if args.params_file:
+        return settings_from_params(args.params_file, base)
+    if not models and not base.serves_networks and not base.llm_repository:
+        raise ParamInvalid(
+            "name a network (MODEL), a language model (--llm PREFIX), a folder of networks (--repository DIR) or of language "
+            "models (--llm-repository DIR), or a file of parameters (--params-file)"
+        )
     if len(models) > 1 and given.get("alias"):
         raise ParamInvalid("--alias with several models; name them in a file of parameters (--params-file)")
     made = tuple(ModelSettings(model=_model_file(model), **given) for model in models)
     return ServerSettings(**{**vars(base), "models": made}).checked()
+
+
+def _keep_alive(text: str) -> float:
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise ParamInvalid(f"--keep-alive {text}: no duration; 300, 5m, 1h and -1 are")
+    return seconds
 
 
 def _port(args: argparse.Namespace, models: list[str]) -> int:

@@ -21,7 +21,7 @@ __all__ = ["Audit", "is_administrative"]
 
 logger = logging.getLogger("rknnlite.server.audit")
 _CALLS = re.compile(
-    r"(POST|DELETE) (/v2/repository/models/[^/]+/(load|unload)|/api/(pull|push|create|copy|delete|blobs/.*))"
+    r"(POST|DELETE) (/v2/repository/models/[^/]+/(load|unload)|/models/(load|unload)|/api/(pull|push|create|copy|delete|blobs/.*))"
     r"|/inference\.GRPCInferenceService/RepositoryModel(Load|Unload)|/rknnlite\.\w+/Upload"
 )
 _LONGEST = 300  # characters of a call

@@ -203,7 +203,7 @@ async def chat_completions(request: Request) -> Response:
     """The route."""
     state = state_of(request)
     body = await state.json(request)
-    model = served(request, body.text("model"))
+    model = await served(request, body.text("model"))
     model.must_generate()
     chat = await chat_request(body, model, state.settings.max_messages)
     timeout = state.settings.timeout

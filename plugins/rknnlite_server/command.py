@@ -11,6 +11,7 @@ from rknnlite.spi.command import Command, Console, Exit
 from .arguments import (
     add_model_arguments,
     add_network_arguments,
+    add_repository_arguments,
     add_server_arguments,
     settings_of_arguments,
 )
@@ -30,6 +31,7 @@ class Serve(Command):
         "rknnlite serve --repository models --workers 3 --api-key-file keys.txt --host 0.0.0.0",
         "rknnlite serve --llm models/tiny",
         "rknnlite serve --llm models/tiny --alias tiny --port 8080 --parallel 4",
+        "rknnlite serve --llm-repository models --llm-models 2 --keep-alive 10m",
         "rknnlite serve --params-file params.json --api-key-file keys.txt --host 0.0.0.0",
     )
 
@@ -44,6 +46,7 @@ class Serve(Command):
             help="a language model: PREFIX.rknn and its parts; repeatable",
         )
         add_network_arguments(parser)
+        add_repository_arguments(parser)
         add_model_arguments(parser)
         add_server_arguments(parser)
         parser.add_argument("--usage", action="help", help="as --help")

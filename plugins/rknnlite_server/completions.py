@@ -44,7 +44,7 @@ async def completions(request: Request) -> Response:
     """The route."""
     state = state_of(request)
     body = await state.json(request)
-    model = served(request, body.text("model"))
+    model = await served(request, body.text("model"))
     model.must_generate()
     shared = common(body, model, body.whole("logprobs", 0, 0, _MOST_TOP) if body.has("logprobs") else None)
     if body.text("suffix"):

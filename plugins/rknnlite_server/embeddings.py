@@ -39,7 +39,7 @@ async def embeddings(request: Request) -> Response:
     """The route."""
     state = state_of(request)
     body = await state.json(request)
-    model = served(request, body.text("model"))
+    model = await served(request, body.text("model"))
     width = model.config.embedding_dim
     encoded = body.text("encoding_format", "float", ("float", "base64")) == "base64"
     dimensions = body.whole("dimensions", width, 1, width)

@@ -10,9 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from .app_state import served, state_of
 from .errors import bad_request
+from .language_models.model_entry import ModelEntry
 from .served_model import ServedModel
 
-__all__ = ["detokenize", "health", "model_card", "models", "one_model", "tokenize"]
+__all__ = ["detokenize", "entry_card", "health", "models", "one_model", "tokenize"]
 
 
 async def health(request: Request) -> Response:
@@ -25,29 +26,37 @@ async def models(request: Request) -> Response:
     """``GET /v1/models``."""
     state = state_of(request)
     state.check_ready()
-    return JSONResponse({"object": "list", "data": [model_card(model) for model in state.models.values()]})
+    entries = await state.library.index()
+    return JSONResponse({"object": "list", "data": [entry_card(entry) for entry in entries]})
 
 
 async def one_model(request: Request) -> Response:
     """``GET /v1/models/NAME``."""
-    return JSONResponse(model_card(served(request, request.path_params["name"])))
+    state = state_of(request)
+    state.check_ready()
+    return JSONResponse(entry_card(await state.library.find(request.path_params["name"])))
 
 
-def model_card(model: ServedModel) -> dict[str, Any]:
-    """What the list of models says about one."""
-    return {
-        "id": model.name,
-        "object": "model",
-        "created": model.created,
-        "owned_by": "rknn",
-        "meta": model.meta,
-    }
+def entry_card(entry: ModelEntry) -> dict[str, Any]:
+    """What the list of models says about one; ``status`` is as llama.cpp's server has it, with how far loading is."""
+    created = int(entry.modified) if entry.model is None else entry.model.created
+    card = {"id": entry.name, "object": "model", "created": created, "owned_by": "rknn"}
+    if entry.model is not None:
+        card["meta"] = entry.model.meta
+    if entry.pinned:
+        return card
+    status: dict[str, Any] = {"value": entry.status}
+    if entry.total:
+        status.update(done=entry.done, total=entry.total)
+    if entry.reason and entry.model is None:
+        status["error"] = entry.reason
+    return {**card, "status": status}
 
 
 async def tokenize(request: Request) -> Response:
     """``POST /tokenize``: ``content`` to ``tokens``."""
     body = await state_of(request).json(request)
-    model = served(request, body.text("model"))
+    model = await served(request, body.text("model"))
     name = "content" if body.has("content") else "prompt"
     if not body.has(name):
         raise bad_request("content is missing", "content")
@@ -65,7 +74,7 @@ def _tokenized(model: ServedModel, text: str, with_pieces: bool) -> Response:
 async def detokenize(request: Request) -> Response:
     """``POST /detokenize``: ``tokens`` to ``content``."""
     body = await state_of(request).json(request)
-    model = served(request, body.text("model"))
+    model = await served(request, body.text("model"))
     tokens = body.items("tokens")
     size = model.config.vocab_size
     if tokens is not None and len(tokens) > model.limit:

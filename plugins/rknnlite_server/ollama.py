@@ -15,17 +15,26 @@ from starlette.routing import BaseRoute, Route
 
 from rknnlite.files.json_text import parse_json
 
-from .app_state import state_of
+from .app_state import hold, state_of
 from .async_helpers import closing
 from .chat import ChatRequest, chat_request, check_count, parts
 from .completions import completion_work
 from .generation import Ended, Piece
+from .language_models.administration import copy, create, delete, pull
+from .language_models.blobs import blob, send_blob
 from .logprobs import chat_logprobs
 from .ollama_embed import embed, embed_one
-from .ollama_models import ps, pull, show, tags, timestamp, unsupported, version
-from .ollama_requests import as_chat, as_completion, chat_messages, generate_messages, model_of, rested
+from .ollama_models import ps, show, tags, timestamp, unsupported, version
+from .ollama_requests import (
+    as_chat,
+    as_completion,
+    chat_messages,
+    entry_of,
+    generate_messages,
+    keep_alive,
+    model_of,
+)
 from .request_body import Body
-from .served_model import ServedModel
 from .streaming import line_stream, while_connected
 from .tool_choice import Tools, call_id
 
@@ -34,12 +43,6 @@ __all__ = ["ollama_routes"]
 
 def ollama_routes() -> list[BaseRoute]:
     """All routes below ``/api``."""
-    changes = (
-        ("/api/create", "POST"),
-        ("/api/copy", "POST"),
-        ("/api/push", "POST"),
-        ("/api/delete", "DELETE"),
-    )
     return [
         Route("/api/chat", chat, methods=["POST"]),
         Route("/api/generate", generate, methods=["POST"]),
@@ -50,8 +53,12 @@ def ollama_routes() -> list[BaseRoute]:
         Route("/api/show", show, methods=["POST"]),
         Route("/api/version", version),
         Route("/api/pull", pull, methods=["POST"]),
-        *(Route(path, unsupported, methods=[method]) for path, method in changes),
-        Route("/api/blobs/{digest}", unsupported, methods=["GET", "POST"]),
+        Route("/api/create", create, methods=["POST"]),
+        Route("/api/copy", copy, methods=["POST"]),
+        Route("/api/delete", delete, methods=["DELETE"]),
+        Route("/api/push", unsupported, methods=["POST"]),
+        Route("/api/blobs/{digest}", blob, methods=["GET"]),
+        Route("/api/blobs/{digest}", send_blob, methods=["POST"]),
     ]
 
 
@@ -121,13 +128,13 @@ async def chat(request: Request) -> Response:
     """``POST /api/chat``."""
     start = time.perf_counter()
     body = await state_of(request).json(request)
-    model = model_of(request, body)
-    model.must_generate()
     limit = state_of(request).settings.max_messages
     check_count(body.items("messages") or [], limit)
     messages = chat_messages(body)
     if not messages:
-        return _loaded(body, model, {"message": {"role": "assistant", "content": ""}})
+        return await _rested(request, body, {"message": {"role": "assistant", "content": ""}})
+    model = await model_of(request, body)
+    model.must_generate()
     asked = await chat_request(as_chat(body, model, messages), model, limit)
     return await _answer(request, asked, False, start)
 
@@ -136,10 +143,10 @@ async def generate(request: Request) -> Response:
     """``POST /api/generate``."""
     start = time.perf_counter()
     body = await state_of(request).json(request)
-    model = model_of(request, body)
-    model.must_generate()
     if not body.text("prompt") and not body.has("images"):
-        return _loaded(body, model, {"response": ""})
+        return await _rested(request, body, {"response": ""})
+    model = await model_of(request, body)
+    model.must_generate()
     limit = state_of(request).settings.max_messages
     check_count([body.fields], limit)
     messages = generate_messages(body, model)
@@ -151,11 +158,24 @@ async def generate(request: Request) -> Response:
     return await _answer(request, asked, True, start)
 
 
-def _loaded(body: Body, model: ServedModel, empty: dict[str, Any]) -> Response:
-    """The answer to a request without any text: models are loaded, and stay so whatever ``keep_alive`` says."""
-    rested(body)
-    head = {"model": model.name, "created_at": timestamp(time.time())}
-    return JSONResponse({**head, **empty, "done": True, "done_reason": "load"})
+async def _rested(request: Request, body: Body, empty: dict[str, Any]) -> Response:
+    """The answer to a request without any text: the model is loaded, or leaves where ``keep_alive`` is 0.
+
+    Models are loaded so also where that is left to clients. Those of the command line stay.
+    """
+    library, seconds = state_of(request).library, keep_alive(body)
+    entry = await entry_of(request, body)
+    leaves = seconds == 0 and not entry.pinned
+    if leaves:
+        library.unload(entry)
+    else:
+        hold(request, await library.load(entry))
+        assert entry.model is not None
+        entry.model.must_generate()
+        if seconds is not None:
+            entry.keep = seconds
+    head = {"model": entry.name, "created_at": timestamp(time.time())}
+    return JSONResponse({**head, **empty, "done": True, "done_reason": "unload" if leaves else "load"})
 
 
 async def _answer(request: Request, asked: ChatRequest, plain: bool, start: float) -> Response:

@@ -15,7 +15,7 @@ from .app_state import state_of
 from .async_helpers import within
 from .embeddings import embed_tokens, tokens_of
 from .errors import ApiError
-from .ollama_requests import model_of, rested
+from .ollama_requests import model_of
 from .request_body import Body
 from .served_model import ServedModel
 from .streaming import while_connected
@@ -30,7 +30,7 @@ async def embed(request: Request) -> Response:
     """Texts become vectors; those too long are cut off unless ``truncate`` is false. Durations in nanoseconds."""
     start = time.perf_counter_ns()
     body = await state_of(request).json(request)
-    model = _model(request, body)
+    model = await _model(request, body)
     width = model.config.embedding_dim
     dimensions = body.whole("dimensions", 0, 0, width)  # 0: as many as the model has
     texts = [text for text in body.texts("input", _MOST_INPUTS) if text]
@@ -49,16 +49,15 @@ async def embed(request: Request) -> Response:
 async def embed_one(request: Request) -> Response:
     """One text."""
     body = await state_of(request).json(request)
-    model = _model(request, body)
+    model = await _model(request, body)
     text = body.text("prompt")
     found, _ = await _vectors(request, model, [text] if text else [], True, None)
     return JSONResponse({"embedding": found[0] if found else []})
 
 
-def _model(request: Request, body: Body) -> ServedModel:
-    model = model_of(request, body)
+async def _model(request: Request, body: Body) -> ServedModel:
+    model = await model_of(request, body)
     model.must_embed()
-    rested(body)
     return model
 
 

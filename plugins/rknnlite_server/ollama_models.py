@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
+import math
+import time
 from typing import Any
 
 from starlette.requests import Request
@@ -14,16 +15,24 @@ from rknnlite import __version__
 
 from .app_state import state_of
 from .errors import ApiError
+from .language_models.model_entry import ModelEntry
 from .ollama_requests import model_of
 from .served_model import ServedModel
 
-__all__ = ["API_VERSION", "ps", "pull", "show", "tags", "timestamp", "unsupported", "version"]
+__all__ = ["API_VERSION", "ps", "show", "tags", "timestamp", "unsupported", "version"]
 
 API_VERSION = "0.12.11"
 """The version of Ollama that answers are modelled on; clients decide by it what they may ask for."""
 
 _NEVER = "9999-12-31T23:59:59Z"  # models stay as long as the server runs
 _LATEST = ":latest"
+_UNKNOWN = {
+    "parent_model": "",
+    "family": "",
+    "families": [],
+    "parameter_size": "",
+    "quantization_level": "",
+}
 _DEFAULTS = ("temperature", "top_k", "top_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
 
 
@@ -42,24 +51,21 @@ async def tags(request: Request) -> Response:
     """``GET /api/tags``: the models."""
     state = state_of(request)
     state.check_ready()
-    return JSONResponse({"models": [_card(model) for model in state.models.values()]})
+    return JSONResponse({"models": [_entry_card(entry) for entry in await state.library.index()]})
 
 
 async def ps(request: Request) -> Response:
     """``GET /api/ps``: the same models, all of them loaded."""
     state = state_of(request)
     state.check_ready()
-    models = [
-        {**_card(model), "expires_at": _NEVER, "size_vram": _on_device(model), "context_length": model.limit}
-        for model in state.models.values()
-    ]
-    return JSONResponse({"models": models})
+    entries = [entry for entry in await state.library.index() if entry.model is not None]
+    return JSONResponse({"models": [_running(entry, entry.model) for entry in entries if entry.model]})
 
 
 async def show(request: Request) -> Response:
     """``POST /api/show``: one model."""
     body = await state_of(request).json(request)
-    model = model_of(request, body)
+    model = await model_of(request, body)
     family, meta, sampling = _family(model), model.meta, model.settings.sampling
     told = {
         "modelfile": f"# {model.name} is served by rknnlite; it has no Modelfile\n",
@@ -82,36 +88,49 @@ async def show(request: Request) -> Response:
     return JSONResponse(told)
 
 
-async def pull(request: Request) -> Response:
-    """``POST /api/pull``: a model that is served is there already; others cannot be fetched."""
-    body = await state_of(request).json(request)
-    try:
-        model_of(request, body)
-    except ApiError as error:
-        if error.status != 404:
-            raise
-        raise ApiError(
-            404,
-            error.kind,
-            f"{error.message}: this server has the models that it was started with, and fetches none",
-            "model",
-        ) from None
-    if body.flag("stream", True):
-        return Response(json.dumps({"status": "success"}) + "\n", media_type="application/x-ndjson")
-    return JSONResponse({"status": "success"})
-
-
 async def unsupported(request: Request) -> Response:
-    """What changes models."""
+    """What sends models to others."""
     raise ApiError(
         501,
         "not_supported_error",
-        f"{request.url.path} is not available: this server has the models that it was started with, and changes none",
+        f"{request.url.path} is not available: models are published elsewhere; pull, create, copy and delete are here",
     )
 
 
+def _running(entry: ModelEntry, model: ServedModel) -> dict[str, Any]:
+    ends = _NEVER if math.isinf(entry.left) else timestamp(time.time() + entry.left)
+    return {
+        **_card(model),
+        "expires_at": ends,
+        "size_vram": _on_device(model),
+        "context_length": model.limit,
+    }
+
+
+def _entry_card(entry: ModelEntry) -> dict[str, Any]:
+    """What the list says: of a model that is not open, what its files tell."""
+    stored = entry.stored
+    if stored is None:
+        assert entry.model is not None
+        return _card(entry.model)
+    name = _tagged(entry.name)
+    details = _details(entry.model) if entry.model is not None else _UNKNOWN
+    return {
+        "name": name,
+        "model": name,
+        "modified_at": timestamp(entry.modified),
+        "size": entry.file_size,
+        "digest": entry.state,
+        "details": {**details, "format": stored.kind.value},
+    }
+
+
+def _tagged(name: str) -> str:
+    return name if ":" in name.rpartition("/")[2] else name + _LATEST
+
+
 def _card(model: ServedModel) -> dict[str, Any]:
-    name = model.name if ":" in model.name.rpartition("/")[2] else model.name + _LATEST
+    name = _tagged(model.name)
     size = model.meta["size"]
     identity = f"{name} {size} {model.meta}"
     return {

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import Any, Optional
 
 from starlette.requests import Request
 
-from .app_state import served, state_of
+from .app_state import hold, state_of
+from .durations import seconds_of
 from .errors import ApiError, bad_request
+from .language_models.model_entry import ModelEntry
 from .request_body import Body
 from .served_model import ServedModel
 
-__all__ = ["as_chat", "as_completion", "chat_messages", "generate_messages", "model_of", "rested"]
+__all__ = [
+    "as_chat",
+    "as_completion",
+    "chat_messages",
+    "entry_of",
+    "generate_messages",
+    "keep_alive",
+    "model_of",
+    "name_in",
+]
 
 _LATEST = ":latest"
 _OPTIONS = (
@@ -33,25 +43,41 @@ _NEUTRAL = {
     "tfs_z": 1,
 }  # ways of sampling that are not here, and how they are off
 _LEVELS = ("low", "medium", "high", "max")
-_DURATION = re.compile(r"-?(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))+|-?\d+(\.\d*)?")
 _IMAGES = {"/9j/": "jpeg", "UklG": "webp", "R0lG": "gif"}  # first letters in base64
 
 
-def model_of(request: Request, body: Body) -> ServedModel:
-    """The model of a request; ``NAME:latest`` is ``NAME``. Raises ApiError."""
+def name_in(body: Body) -> str:
+    """What a request calls its model, without ``:latest``. Raises ApiError."""
     name = body.text("model") or body.text("name")
     if not name:
         raise bad_request("model is required", "model")
-    models = state_of(request).models
-    found = name if name in models else name.removesuffix(_LATEST)
+    return name
+
+
+async def entry_of(request: Request, body: Body) -> ModelEntry:
+    """The model of a request, open or not; ``NAME:latest`` is ``NAME``. Raises ApiError."""
+    state = state_of(request)
+    state.check_ready()
+    name = name_in(body)
     try:
-        return served(request, found)
+        return await state.library.find(name if name in state.models else name.removesuffix(_LATEST))
     except ApiError as error:
         if error.status != 404:
             raise
         raise ApiError(
             404, error.kind, f"model '{name[:200]}' not found", "model", "model_not_found"
         ) from None
+
+
+async def model_of(request: Request, body: Body) -> ServedModel:
+    """The same, opened, until the answer is sent; then it stays for ``keep_alive``. Raises ApiError."""
+    seconds = keep_alive(body)
+    found = await entry_of(request, body)
+    entry = hold(request, await state_of(request).library.enter(found))
+    if seconds is not None:
+        entry.keep = seconds
+    assert entry.model is not None
+    return entry.model
 
 
 def as_chat(body: Body, model: ServedModel, messages: list[Any]) -> Body:
@@ -96,17 +122,23 @@ def generate_messages(body: Body, model: ServedModel) -> list[Any]:
     return [*system, _message(said, "prompt")]
 
 
-def rested(body: Body) -> None:
-    """Check ``keep_alive``: it is accepted, and the model stays. Raises ApiError for what is no duration."""
+def keep_alive(body: Body) -> Optional[float]:
+    """Seconds that a model stays behind this request, negative for ever; None: as the server was told.
+
+    Raises ApiError for what is no duration.
+    """
     value = body.fields.get("keep_alive")
+    if value is None or value == "":
+        return None
     text = str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
-    if value is not None and not (text == "" and value == "") and not _DURATION.fullmatch(text):
+    seconds = seconds_of(text)
+    if seconds is None:
         raise body.wrong("keep_alive", "a number of seconds or a duration such as 5m")
+    return seconds
 
 
 def _common(body: Body) -> dict[str, Any]:
     """Options, format and the like. What is about memory and threads was decided when the server started."""
-    rested(body)
     options = body.object("options")
     for name, neutral in _NEUTRAL.items():
         if options.number(name, neutral, -1e9, 1e9) != neutral:

@@ -98,10 +98,14 @@ class ServerSettings:
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
     with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
-    ``explicit``: networks of the repository are loaded when clients ask, not at start;
+    ``explicit``: networks of the repository, and language models of theirs, are loaded when clients ask, not at start;
     ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here,
     ``upload_models`` how many of those are open at a time, ``queue_bytes`` the requests to networks that are read, wait
     or run.
+
+    Of language models that come and go: ``llm_repository`` is their folder, ``llm_defaults`` what they are opened with,
+    ``llm_models`` how many of them are open at a time, in ``llm_bytes`` together (0: any), ``keep_alive`` how many seconds one
+    stays that nobody asks (-1: until there is no room); with ``allow_manage`` clients of other machines may add and delete.
     """
 
     models: tuple[ModelSettings, ...] = ()
@@ -140,6 +144,12 @@ class ServerSettings:
     upload_bytes: int = 4 << 30
     upload_models: int = 4
     queue_bytes: int = 512 << 20
+    llm_repository: str = ""
+    llm_defaults: ModelSettings = ModelSettings("")
+    llm_models: int = 3
+    llm_bytes: int = 0
+    keep_alive: float = 300.0
+    allow_manage: bool = False
 
     @property
     def serves_networks(self) -> bool:
@@ -164,7 +174,11 @@ class ServerSettings:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")
         if self.repository and not Path(self.repository).is_dir():
             raise ParamInvalid(f"repository {self.repository} is no folder")
-        for name in ("parallel", "timeout", "max_body", "max_messages", "upload_models", "batch_bytes"):
+        if self.llm_repository and not Path(self.llm_repository).is_dir():
+            raise ParamInvalid(f"llm-repository {self.llm_repository} is no folder")
+        if self.llm_bytes < 0:
+            raise ParamInvalid(f"llm-bytes is {self.llm_bytes}, must be 0 or more")
+        for name in ("parallel", "timeout", "max_body", "max_messages", "upload_models", "batch_bytes", "llm_models"):
             if not getattr(self, name) > 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be above 0")
         if self.queue_bytes < self.max_body:

@@ -95,7 +95,7 @@ async def list_input(request: Request) -> Response:
 async def _asked(request: Request) -> ResponseRequest:
     state = state_of(request)
     body = await state.json(request)
-    model = served(request, body.text("model"))
+    model = await served(request, body.text("model"))
     model.must_generate()
     owner = state.owner_of(request)
     return await response_request(body, model, state.settings.max_messages, owner, state.responses)

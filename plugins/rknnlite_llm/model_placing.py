@@ -1,0 +1,99 @@
+"""Putting a model into a folder under a name: by renaming, so that who has the former one open reads on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rknnlite.files.reading import read_bytes
+from rknnlite.files.writing import write_file
+
+from .model_folder import ModelKind, StoredModel, model_at, models_in
+from .package import Package
+
+__all__ = ["STAGING", "copy_model", "place", "shared", "staging"]
+
+STAGING = ".pull"
+"""Of a folder of models: what is not whole yet."""
+
+
+def place(found: Path, folder: Path, name: str) -> StoredModel:
+    """Move a model's files from ``found`` (its first file, or its folder), on the same disk; one of the name is replaced.
+
+    The first file comes last: a model is whole once it is seen. Raises OSError, ModelInvalid.
+    """
+    stored = model_at(found)
+    former = _former(folder, name)
+    if stored.kind is ModelKind.HF:
+        target = folder / name
+        for old in former:
+            old.remove()
+        found.replace(target)
+        return model_at(target)
+    target = folder / f"{name}{found.suffix.lower()}"
+    moves = _moves(stored, target)
+    for source, path in moves:
+        source.replace(path)
+    made = model_at(target)
+    for old in former:
+        if old.path != target:
+            old.remove()
+    return made
+
+
+def copy_model(stored: StoredModel, folder: Path, name: str, parameters: bytes | None = None) -> StoredModel:
+    """The same model under a second name; files are shared (hard links) where the file system can.
+
+    ``parameters``: of the copy; None: those of the model. Raises OSError.
+    """
+    with staging(folder) as room:
+        if stored.kind is ModelKind.HF:
+            made = room / name
+            shutil.copytree(stored.path, made, copy_function=shared)
+        else:
+            made = room / f"{name}{stored.path.suffix.lower()}"
+            for source, path in _moves(stored, made):
+                shared(source, path)
+        if parameters is None and stored.parameters.is_file():
+            parameters = read_bytes(stored.parameters)
+        placed = place(made, folder, name)
+    if parameters:
+        write_file(placed.parameters, parameters)
+    else:
+        placed.parameters.unlink(missing_ok=True)
+    return placed
+
+
+@contextmanager
+def staging(folder: Path) -> Iterator[Path]:
+    """A folder on the same disk for files that are put into place as a whole; it is removed at the end."""
+    hidden = folder / STAGING
+    hidden.mkdir(mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=hidden) as room:
+        yield Path(room)
+
+
+def _moves(stored: StoredModel, target: Path) -> list[tuple[Path, Path]]:
+    """Files and where they go, the first one last."""
+    if stored.kind is ModelKind.GGUF:
+        return [(stored.path, target)]
+    pairs = zip(Package.of(stored.path).files(), Package.of(target).files())
+    return [(source, path) for source, path in pairs if source.is_file()][::-1]
+
+
+def _former(folder: Path, name: str) -> list[StoredModel]:
+    """Models of the name that are there."""
+    found = models_in(folder).get(name)
+    return [] if found is None else [found]
+
+
+def shared(source: str | Path, target: str | Path) -> None:
+    """The same file under a second name: a hard link where the file system can, else a copy. Raises OSError."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -1,0 +1,205 @@
+"""Pulling models: what comes is whole and what was announced, or nothing of it is there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rknnlite_llm import Chat, Package
+from rknnlite_llm.fetching import Fetch, fetch_model, sums_in
+from rknnlite_llm.model_folder import ModelKind, as_package, model_at, model_name, models_in
+
+from rknnlite.errors import BackendUnavailable, ContextInvalid, ModelInvalid, OutOfMemory, ParamInvalid
+from rknnlite.files.writing import GrowingFile
+from tests.support.file_server import serving
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "llm_chat"
+TINY, TRAINED = EXAMPLE / "models" / "tiny.rknn", EXAMPLE / "trained"
+
+
+def seen(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "models").mkdir()
+    return tmp_path / "models"
+
+
+@pytest.mark.parametrize("kind", ["package", "folder"])
+def test_a_model_comes_whole_from_a_path_and_from_a_url(folder: Path, kind: str) -> None:
+    source = TINY if kind == "package" else TRAINED
+    near = fetch_model(Fetch(str(source), "near"), folder)
+    with serving(source.parent) as files:
+        far = fetch_model(Fetch(f"{files.url}/{source.name}", "far:1"), folder)
+    assert (near.kind, far.kind) == (ModelKind.PACKAGE if kind == "package" else ModelKind.HF,) * 2
+    assert set(models_in(folder)) == {"near", "far:1"} and near.size == far.size
+    path = as_package(far)
+    assert as_package(far) == path  # made once
+    with Chat(path) as chat:
+        assert "5" in chat.ask("What is 2 + 3?", max_new_tokens=16)
+    far.remove()
+    assert set(models_in(folder)) == {"near"} and not path.exists()
+
+
+def test_a_cut_download_goes_on_with_the_next_call(folder: Path) -> None:
+    with serving(TINY.parent) as files:
+        files.cuts["tiny.weight"] = 4  # as many as one call tries
+        with pytest.raises(BackendUnavailable, match="goes on behind"):
+            fetch_model(Fetch(f"{files.url}/tiny.rknn"), folder)
+        assert seen(folder) == []
+        files.asked.clear()
+        fetch_model(Fetch(f"{files.url}/tiny.rknn"), folder)
+        (asked,) = [given for name, given in files.asked if name == "tiny.weight"]
+        assert int(asked[6:-1]) > 1_600_000 and not [name for name, _ in files.asked if name == "tiny.rknn"]
+    assert set(models_in(folder)) == {"tiny"}
+
+
+def test_a_file_that_changed_meanwhile_begins_anew(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(TRAINED, source)
+    with serving(tmp_path) as files:
+        files.cuts["tokenizer.json"] = 4
+        with pytest.raises(BackendUnavailable):
+            fetch_model(Fetch(f"{files.url}/source"), folder)
+        changed = source / "tokenizer.json"
+        changed.write_bytes(changed.read_bytes() + b"\n")
+        fetch_model(Fetch(f"{files.url}/source"), folder)
+    assert (folder / "source" / "tokenizer.json").read_bytes() == changed.read_bytes()
+
+
+def test_checksums_that_lie(folder: Path, tmp_path: Path) -> None:
+    right = hashlib.sha256(TINY.read_bytes()).hexdigest()
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text(f"{right}  tiny.rknn\n{'1' * 64} *tiny.weight\n", "utf-8")
+    with serving(TINY.parent) as files:
+        address = f"{files.url}/tiny.rknn"
+        for fetch in (Fetch(f"{address}#sha256={'0' * 64}"), Fetch(address, sums=sums_in(sums))):
+            with pytest.raises(ModelInvalid, match="SHA-256"):
+                fetch_model(fetch, folder)
+        with pytest.raises(ParamInvalid, match="no file of the model"):
+            fetch_model(Fetch(address, sums=(("other.bin", right),)), folder)
+        assert seen(folder) == []
+        fetch_model(Fetch(f"{address}#sha256={right}"), folder)
+    sums.write_text("no sum\n", "utf-8")
+    with pytest.raises(ParamInvalid, match="no line of sha256sum"):
+        sums_in(sums)
+
+
+def test_parts_that_do_not_belong_together_are_told_and_the_former_model_stays(
+    folder: Path, tmp_path: Path
+) -> None:
+    fetch_model(Fetch(str(TINY), "m"), folder)
+    before = {path: (folder / path).read_bytes() for path in seen(folder)}
+    source = tmp_path / "source"
+    shutil.copytree(TINY.parent, source)
+    weight = bytearray((source / "tiny.weight").read_bytes())
+    weight[1000] ^= 1
+    (source / "tiny.weight").write_bytes(weight)
+    with pytest.raises(ModelInvalid, match=r"tiny\.weight: damaged"):
+        fetch_model(Fetch(str(source / "tiny.rknn"), "m"), folder)
+    assert {path: (folder / path).read_bytes() for path in seen(folder)} == before
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        ("a.gguf", b"<!DOCTYPE html><p>sign in", "a web page"),
+        ("a.gguf", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS"),
+        ("a.gguf", b"PK\3\4" * 9, "no GGUF"),
+        ("a.rknn", b"\x7fELF" * 9, "no .rknn"),
+        ("a.rknn", b"RKNN" + bytes(100), "a.weight"),
+        ("a.rkllm", b"GGUF" + bytes(100), "a GGUF file"),
+        ("a.rkllm", b"", "truncated"),
+        ("a.tokenizer.gguf", b"GGUF" + bytes(100), "no language model"),
+        ("a.zip", b"PK", "no language model"),
+        ("a", b"#!/bin/sh", "no language model"),
+    ],
+)
+def test_what_is_no_model_is_refused(
+    folder: Path, tmp_path: Path, file: str, content: bytes, why: str
+) -> None:
+    (tmp_path / file).write_bytes(content)
+    with serving(tmp_path) as files:
+        for source in (f"{files.url}/{file}", str(tmp_path / file)):
+            with pytest.raises(ModelInvalid, match=why):
+                fetch_model(Fetch(source, "m"), folder)
+    assert seen(folder) == [] and models_in(folder) == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.safetensors", "/etc/passwd", "a/b.safetensors", "x.py", "", 3, ".safetensors"]
+)
+def test_an_index_of_tensors_names_nothing_outside(folder: Path, tmp_path: Path, name: Any) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(TRAINED, source)
+    (source / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}), "utf-8")
+    with pytest.raises(ModelInvalid, match=r"no name of a file|no index"):
+        fetch_model(Fetch(str(source)), folder)
+    assert seen(folder) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "../x", "a/b", "/x", ".x", "-x", "a:b:c", "a\0", "a" * 400, "a\n", "ä"]
+)
+def test_names_are_no_paths(folder: Path, name: str) -> None:
+    with pytest.raises(ParamInvalid, match="no name of a model"):
+        fetch_model(Fetch(str(TINY), name), folder)
+    assert seen(folder) == [] and model_name("a:latest") == "a"
+
+
+def test_a_full_disk_is_told_before_and_while_it_fills(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "free")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: usage(1000))
+        with pytest.raises(OutOfMemory, match="make room"):
+            fetch_model(Fetch(str(TINY)), folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OutOfMemory, match="make room"):
+            fetch_model(Fetch(str(TINY)), folder)
+    assert seen(folder) == []
+    fetch_model(Fetch(str(TINY)), folder)
+    assert set(models_in(folder)) == {"tiny"}
+
+
+def full(handle: int, data: bytes) -> int:
+    raise OSError(28, "No space left on device")
+
+
+def test_two_at_once_are_one_too_many(folder: Path) -> None:
+    fetch = Fetch(str(TINY))
+
+    def again(name: str, done: int, total: int) -> None:
+        with pytest.raises(ContextInvalid, match="by somebody else"):
+            fetch_model(fetch, folder)
+
+    fetch_model(fetch, folder, again)
+
+
+def test_links_lead_out_of_no_folder(folder: Path, tmp_path: Path) -> None:
+    for path in Package.of(TINY).files():
+        shutil.copy(path, tmp_path)
+    (folder / "link.rknn").symlink_to(tmp_path / "tiny.rknn")
+    (folder / "linked").symlink_to(TRAINED)
+    (folder / "loop.gguf").symlink_to("loop.gguf")
+    assert models_in(folder) == {}
+    assert model_at(tmp_path / "tiny.rknn").kind is ModelKind.PACKAGE
+    assert GrowingFile(folder / "x").size == 0
+
+
+def test_redirections_stay_within_http(folder: Path) -> None:
+    with serving(TINY.parent) as files:
+        files.moved["a.gguf"] = "file:///etc/passwd"
+        with pytest.raises(ModelInvalid, match="not followed"):
+            fetch_model(Fetch(f"{files.url}/a.gguf"), folder)
+        files.moved["m.rknn"] = f"{files.url}/tiny.rknn"
+        with pytest.raises(ModelInvalid, match=r"m\.weight"):
+            fetch_model(Fetch(f"{files.url}/m.rknn"), folder)
