@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 from typing import Any, Optional
 
 from starlette.requests import Request
@@ -12,9 +13,10 @@ from .metrics import Metrics
 from .networks.repository import Repository
 from .request_body import Body, read_json
 from .served_model import ServedModel
+from .served_speech import ServedSpeech
 from .settings import ServerSettings
 
-__all__ = ["State", "served", "state_of"]
+__all__ = ["State", "served", "served_speech", "state_of"]
 
 
 class State:
@@ -23,6 +25,7 @@ class State:
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.models: dict[str, ServedModel] = {}
+        self.speech: dict[str, ServedSpeech] = {}
         self.ready = False
         self.stopping = False
         self.failure = ""
@@ -69,6 +72,9 @@ class State:
         models, self.models = self.models, {}
         for model in models.values():
             model.close()
+        speech, self.speech = self.speech, {}
+        for spoken in speech.values():
+            spoken.close()
         self.repository.close()
 
 
@@ -88,8 +94,24 @@ def served(request: Request, name: str) -> ServedModel:
     model = state.models.get(name)
     if model is not None:
         return model
-    known = ", ".join(state.models) or "none"
-    raise ApiError(
+    raise _unknown(name, state.models)
+
+
+def served_speech(request: Request, name: str) -> ServedSpeech:
+    """The speech model of that name, the only one where none is named. Raises ApiError."""
+    state = state_of(request)
+    state.check_ready()
+    if not name and len(state.speech) == 1:
+        return next(iter(state.speech.values()))
+    model = state.speech.get(name)
+    if model is None:
+        raise _unknown(name, state.speech)
+    return model
+
+
+def _unknown(name: str, there: Iterable[str]) -> ApiError:
+    known = ", ".join(there) or "none"
+    return ApiError(
         404,
         "invalid_request_error",
         f"The model {name[:200]!r} does not exist here; there is {known}",

@@ -254,6 +254,7 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         max_body=args.max_body,
         backend=args.backend or "",
         device_id=args.device_id or "",
+        speech=tuple(args.speech),
         **{name: getattr(args, name) for name in _NETWORK_FIELDS},
     )
     base = replace(base, networks=tuple(base.networks))
@@ -261,10 +262,10 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         base = replace(base, grpc_port=args.grpc_port, grpc_needed=args.grpc_port >= 0)
     if args.params_file:
         return settings_from_params(args.params_file, base)
-    if not models and not base.serves_networks:
+    if not models and not base.speech and not base.serves_networks:
         raise ParamInvalid(
-            "name a network (MODEL), a language model (--llm PREFIX), a folder of networks (--repository DIR), or a file "
-            "of parameters (--params-file)"
+            "name a network (MODEL), a language model (--llm PREFIX), a speech model (--speech DIR), a folder of networks "
+            "(--repository DIR), or a file of parameters (--params-file)"
         )
     given = {
         item.name: getattr(args, item.name)

@@ -25,12 +25,16 @@ async def models(request: Request) -> Response:
     """``GET /v1/models``."""
     state = state_of(request)
     state.check_ready()
-    return JSONResponse({"object": "list", "data": [model_card(model) for model in state.models.values()]})
+    cards = [model_card(model) for model in state.models.values()]
+    spoken = [model.card for model in state.speech.values()]
+    return JSONResponse({"object": "list", "data": [*cards, *spoken]})
 
 
 async def one_model(request: Request) -> Response:
     """``GET /v1/models/NAME``."""
-    return JSONResponse(model_card(served(request, request.path_params["name"])))
+    name = request.path_params["name"]
+    spoken = state_of(request).speech.get(name)
+    return JSONResponse(spoken.card if spoken is not None else model_card(served(request, name)))
 
 
 def model_card(model: ServedModel) -> dict[str, Any]:

@@ -94,6 +94,8 @@ class ServerSettings:
     ``rknnlite_server.origins``); ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests
     wait.
 
+    ``speech``: folders of speech models.
+
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
     with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
     ``explicit``: networks of the repository are loaded when clients ask, not at start;
@@ -103,6 +105,7 @@ class ServerSettings:
     """
 
     models: tuple[ModelSettings, ...] = ()
+    speech: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8080
     timeout: float = 600.0
@@ -168,7 +171,10 @@ class ServerSettings:
                 f"the server would listen on {self.host} for everybody: give it keys with --api-key-file FILE, or say "
                 "--insecure"
             )
-        names = [model.name for model in self.models]
+        names = [
+            *(model.name for model in self.models),
+            *(Path(folder).resolve().name for folder in self.speech),
+        ]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ParamInvalid(f"two models have the name {twice[0]!r}; give each an alias of its own")

@@ -13,7 +13,7 @@ from rknnlite_speech.pair import Pair
 from rknnlite_speech.sound import Sound
 from rknnlite_speech.vocabulary import LANGUAGES
 
-from rknnlite.tensor import DType, TensorAttr
+from rknnlite.tensor import DType, Layout, TensorAttr
 
 Array = Any
 BANDS, FRAMES, STATES, WIDTH = 80, 200, 100, 8
@@ -21,8 +21,7 @@ BANDS, FRAMES, STATES, WIDTH = 80, 200, 100, 8
 
 
 def attr(name: str, *dims: int, dtype: DType = DType.FLOAT32) -> TensorAttr:
-    size = int(np.prod(dims)) * 4
-    return TensorAttr(index=0, name=name, dims=dims, dtype=dtype, size=size, size_with_stride=size)
+    return TensorAttr(index=0, name=name, dims=dims, dtype=dtype, layout=Layout.UNDEFINED)
 
 
 class StandIn:

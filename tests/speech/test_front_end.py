@@ -104,12 +104,11 @@ def _whisper_tokenizer(folder: Path) -> Any:
     names = json.loads(whisper_vocabulary(folder).read_text("utf-8"))
     (folder / "merges.txt").write_text("#version: 0.2\n", "utf-8")
     special = [name for name, number in names.items() if 256 <= number < 363]
-    made = package.WhisperTokenizer(
+    return package.WhisperTokenizer(
         {name: number for name, number in names.items() if number < 363},
         [],
         additional_special_tokens=special,
     )
-    return made
 
 
 @pytest.mark.parametrize("text", TEXTS)
