@@ -10,6 +10,7 @@
 * Requests and answers: ``request_body``, ``generation_request``, ``tool_choice``, ``streaming``, ``logprobs``, ``errors``.
 * OpenAI's routes: ``chat``, ``completions``, ``embeddings``, ``model_routes``. Ollama's: ``ollama``, ``ollama_requests``,
   ``ollama_models``, ``ollama_embed``; their requests are put into OpenAI's words and read once.
+* Speech: ``served_speech`` (a model), ``transcriptions``, ``speech`` (OpenAI's routes), ``form_body`` (files that are sent).
 * ``networks``: the Open Inference Protocol.
 """
 

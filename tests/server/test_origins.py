@@ -118,7 +118,10 @@ FORM = {"content-type": "multipart/form-data; boundary=x"}
         ({**FORM, "origin": "http://evil.example"}, 403),
         ({**FORM, "origin": "null"}, 403),
         ({**FORM, "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
-        ({**FORM, "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, 415),  # a form of a page that is sent
+        (
+            {**FORM, "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
+            415,
+        ),  # a form of a page that is sent
         ({**FORM, "referer": "http://evil.example/"}, 415),
         ({"content-type": "text/plain"}, 415),
         ({"content-type": "application/x-www-form-urlencoded"}, 415),
