@@ -163,6 +163,7 @@ OWN_PLUGINS = {
         OwnPlugin("pages", "library"),
         OwnPlugin("programs", "library"),
         OwnPlugin("protocol", "library"),
+        OwnPlugin("speech", "library", {"transcribe": "command"}),
         OwnPlugin("cpu", "backend", offers=("inspectors",)),
         OwnPlugin("remote", "backend"),
         OwnPlugin("rkllm", "backend"),

@@ -41,7 +41,10 @@ from .origins import Origins
 from .page import page
 from .responses.routes import response_routes
 from .served_model import ServedModel
+from .served_speech import ServedSpeech
 from .settings import ServerSettings
+from .speech import speech
+from .transcriptions import transcriptions, translations
 
 __all__ = ["all_routes", "make_app", "openai_routes"]
 
@@ -63,6 +66,9 @@ def openai_routes() -> list[BaseRoute]:
         Route("/v1/completions", completions, methods=["POST"]),
         Route("/v1/embeddings", embeddings, methods=["POST"]),
         Route("/embeddings", embeddings, methods=["POST"]),
+        Route("/v1/audio/transcriptions", transcriptions, methods=["POST"]),
+        Route("/v1/audio/translations", translations, methods=["POST"]),
+        Route("/v1/audio/speech", speech, methods=["POST"]),
         Route("/tokenize", tokenize, methods=["POST"]),
         Route("/detokenize", detokenize, methods=["POST"]),
     ]
@@ -180,6 +186,12 @@ async def _load(state: State, on_status: StatusCallback) -> None:
                 return
             what = settings.model
             state.library.add(await asyncio.to_thread(ServedModel, settings, state.settings))
+        for folder in state.settings.speech:
+            if state.stopping:
+                return
+            what = folder
+            spoken = await asyncio.to_thread(ServedSpeech, folder, state.settings)
+            state.speech[spoken.name] = spoken
         what = ""
         await state.repository.load_at_start()
     except Exception as error:  # the server goes on and says why it serves nothing
@@ -193,7 +205,8 @@ async def _load(state: State, on_status: StatusCallback) -> None:
         return
     state.ready = True
     on_status(
-        "initialised", ", ".join([*state.models, *(network.name for network in state.repository.loaded)])
+        "initialised",
+        ", ".join([*state.models, *state.speech, *(network.name for network in state.repository.loaded)]),
     )
 
 

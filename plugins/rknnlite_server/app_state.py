@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .audit import Audit
-from .errors import ApiError
+from .errors import ApiError, unknown_model
 from .jobs.job_store import JobStore
 from .keys import Keyring
 from .language_models.library import Library
@@ -18,9 +18,10 @@ from .networks.repository import Repository
 from .request_body import Body, read_json
 from .responses.stored_responses import StoredResponses
 from .served_model import ServedModel
+from .served_speech import ServedSpeech
 from .settings import ServerSettings
 
-__all__ = ["Holding", "State", "hold", "served", "state_of"]
+__all__ = ["Holding", "State", "hold", "served", "served_speech", "state_of"]
 
 _HELD = "rknnlite.held"
 """Of a request's scope: the models that it has taken."""
@@ -36,6 +37,7 @@ class State:
         self.audit = Audit(settings.audit_file)
         self.models: dict[str, ServedModel] = {}
         self.library = Library(settings, self.models)
+        self.speech: dict[str, ServedSpeech] = {}
         self.ready = False
         self.stopping = False
         self.failure = ""
@@ -55,11 +57,6 @@ class State:
     def allows(self, authorization: str) -> bool:
         """Whether a request with this header ``Authorization`` is let in."""
         return self.keyring.open or self.keyring.account(authorization) is not None
-
-    def owner_of(self, request: Request) -> str:
-        """Whose a request is: its key, which has been checked; one owner where there are no keys."""
-        _, _, key = request.headers.get("authorization", "").partition(" ")
-        return key.strip() if self.settings.api_keys else ""
 
     def check_ready(self) -> None:
         """Raise ApiError while models are being loaded, after that failed, and while the server stops."""
@@ -84,6 +81,9 @@ class State:
     def close(self) -> None:
         """Close all models; may be called again."""
         self.library.close()
+        speech, self.speech = self.speech, {}
+        for spoken in speech.values():
+            spoken.close()
         self.repository.close()
         if self.jobs is not None:
             self.jobs.close()
@@ -103,6 +103,18 @@ async def served(request: Request, name: str) -> ServedModel:
     entry = hold(request, await state.library.take(name))
     assert entry.model is not None
     return entry.model
+
+
+def served_speech(request: Request, name: str) -> ServedSpeech:
+    """The speech model of that name, the only one where none is named. Raises ApiError."""
+    state = state_of(request)
+    state.check_ready()
+    if not name and len(state.speech) == 1:
+        return next(iter(state.speech.values()))
+    model = state.speech.get(name)
+    if model is None:
+        raise unknown_model(name, state.speech)
+    return model
 
 
 def hold(request: Request, entry: ModelEntry) -> ModelEntry:

@@ -327,6 +327,7 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         response_bytes=args.response_bytes,
         backend=args.backend or "",
         device_id=args.device_id or "",
+        speech=tuple(args.speech),
         **{name: getattr(args, name) for name in _NETWORK_FIELDS},
     )
     given = {
@@ -345,10 +346,10 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         base = replace(base, grpc_port=args.grpc_port, grpc_needed=args.grpc_port >= 0)
     if args.params_file:
         return settings_from_params(args.params_file, base)
-    if not models and not base.serves_networks and not base.llm_repository:
+    if not (models or base.speech or base.serves_networks or base.llm_repository):
         raise ParamInvalid(
-            "name a network (MODEL), a language model (--llm PREFIX), a folder of networks (--repository DIR) or of language "
-            "models (--llm-repository DIR), or a file of parameters (--params-file)"
+            "name a network (MODEL), a language model (--llm PREFIX), a speech model (--speech DIR), a folder of networks "
+            "(--repository DIR) or of language models (--llm-repository DIR), or a file of parameters (--params-file)"
         )
     if len(models) > 1 and given.get("alias"):
         raise ParamInvalid("--alias with several models; name them in a file of parameters (--params-file)")

@@ -45,6 +45,13 @@ class Serve(Command):
             default=[],
             help="a language model: PREFIX.rknn and its parts; repeatable",
         )
+        parser.add_argument(
+            "--speech",
+            action="append",
+            metavar="DIR",
+            default=[],
+            help="a speech model: a folder with an encoder, a decoder and a vocabulary; repeatable",
+        )
         add_network_arguments(parser)
         add_repository_arguments(parser)
         add_model_arguments(parser)

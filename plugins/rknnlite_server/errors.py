@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Optional, Union
 
 from rknnlite_llm.tokenizer import TextTooLong
@@ -19,7 +20,15 @@ from rknnlite.errors import (
     RknnError,
 )
 
-__all__ = ["ApiError", "as_api_error", "as_network_error", "bad_request", "is_inference", "problem_of"]
+__all__ = [
+    "ApiError",
+    "as_api_error",
+    "as_network_error",
+    "bad_request",
+    "is_inference",
+    "problem_of",
+    "unknown_model",
+]
 
 _INFERENCE = "health|models|repository|logging|trace|(system|cuda)sharedmemory"
 _INFERENCE_PATH = re.compile(rf"/v2(/?$|/({_INFERENCE})(/|$))")
@@ -95,6 +104,18 @@ def bad_request(message: str, param: Optional[str] = None, code: Optional[str] =
 _THEIRS = (InputInvalid, ParamInvalid)
 _BUSY = (ContextInvalid, OutOfMemory, BackendUnavailable)
 _OURS = (ModelInvalid, ModelUnsupported)
+
+
+def unknown_model(name: str, known: Iterable[str]) -> ApiError:
+    """404 for a name that no model has; ``known`` are those that there are."""
+    there = ", ".join(known) or "none"
+    return ApiError(
+        404,
+        "invalid_request_error",
+        f"The model {name[:200]!r} does not exist here; there is {there}",
+        "model",
+        "model_not_found",
+    )
 
 
 def as_api_error(error: BaseException) -> ApiError:

@@ -27,14 +27,18 @@ async def models(request: Request) -> Response:
     state = state_of(request)
     state.check_ready()
     entries = await state.library.index()
-    return JSONResponse({"object": "list", "data": [entry_card(entry) for entry in entries]})
+    spoken = [model.card for model in state.speech.values()]
+    return JSONResponse({"object": "list", "data": [*map(entry_card, entries), *spoken]})
 
 
 async def one_model(request: Request) -> Response:
     """``GET /v1/models/NAME``."""
     state = state_of(request)
     state.check_ready()
-    return JSONResponse(entry_card(await state.library.find(request.path_params["name"])))
+    name = request.path_params["name"]
+    spoken = state.speech.get(name)
+    card = spoken.card if spoken is not None else entry_card(await state.library.find(name))
+    return JSONResponse(card)
 
 
 def entry_card(entry: ModelEntry) -> dict[str, Any]:

@@ -9,7 +9,8 @@ A page that a user of this machine looks at can send requests to 127.0.0.1 as we
 * ``Origin`` is absent, the server's own, or listed.
 * A POST comes with a content type that a page cannot send without a preflight. Programs may leave it out; what bears a
   browser's marks may not (node's ``fetch`` has them). Of other methods GET and HEAD change nothing, and PUT, PATCH and DELETE
-  are never sent without a preflight.
+  are never sent without a preflight. Sound is sent as a form, one of the old types: its two routes, which change nothing, take
+  one from programs, and from pages whose ``Origin`` was found to be the server's own or listed.
 
 With keys there is nothing to check: a page does not have them, and could not send ``Authorization`` without a preflight.
 """
@@ -34,6 +35,8 @@ ALL = "*"
 """In place of a host or an origin: every one."""
 _SIMPLE = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """Content types that a page may send without a preflight."""
+_FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
+"""Routes that take a form, as OpenAI's clients send one."""
 _ASKED = ("inference-header-content-length", "x-requested-with")
 """Headers that no page sends without a preflight, whatever the content type beside them."""
 _MARKS = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
@@ -58,7 +61,8 @@ class Origins:
                 # two of one are none
                 headers[name] = f"{headers[name]}, {value}" if name in headers else value
             called = (scope.get("server") or ("",))[0]
-            error = refusal(scope["method"], headers, called, self._hosts, self._origins)
+            form = scope["path"] in _FORMS
+            error = refusal(scope["method"], headers, called, self._hosts, self._origins, form)
             if error is not None:
                 answer = JSONResponse(error.body_for(scope["path"]), error.status, {"Connection": "close"})
                 return await answer(scope, receive, send)
@@ -66,7 +70,12 @@ class Origins:
 
 
 def refusal(
-    method: str, headers: Mapping[str, str], called: str, hosts: Collection[str], origins: Collection[str]
+    method: str,
+    headers: Mapping[str, str],
+    called: str,
+    hosts: Collection[str],
+    origins: Collection[str],
+    form: bool = False,
 ) -> Optional[ApiError]:
     """Why a request is refused, None where it is not.
 
@@ -75,6 +84,7 @@ def refusal(
         called: the address of this machine that the connection came to.
         hosts: names and addresses that were configured; ``*`` is every one.
         origins: as ``https://page.example``, whose pages may ask; ``*`` is every one.
+        form: whether the route takes a form.
     """
     host = headers.get("host", "")
     if host and ALL not in hosts and not _is_here(host, called, hosts):
@@ -96,6 +106,8 @@ def refusal(
         return None
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     from_a_page = any(name in headers for name in _MARKS)
+    if form and kind == "multipart/form-data" and (origin is not None or not from_a_page):
+        return None
     if kind in _SIMPLE or (not kind and from_a_page):
         return ApiError(
             415,

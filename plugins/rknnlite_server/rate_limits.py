@@ -17,7 +17,7 @@ from typing import Optional
 
 from .errors import ApiError
 
-__all__ = ["Account", "Limits", "account_of_task", "spend_tokens"]
+__all__ = ["Account", "Limits", "account_of_task", "owner_of_task", "spend_tokens"]
 
 _MINUTE = 60.0
 
@@ -139,6 +139,12 @@ class Account:
 
 account_of_task: contextvars.ContextVar[Optional[Account]] = contextvars.ContextVar("account", default=None)
 """Whose request the task works for; tasks that it starts have the same."""
+
+
+def owner_of_task() -> str:
+    """Whose the request is that is being answered: the identity of its key; one owner where there are no keys."""
+    account = account_of_task.get()
+    return account.identity if account is not None else ""
 
 
 def spend_tokens(count: int) -> None:

@@ -96,6 +96,8 @@ class ServerSettings:
     ``audit_file`` gets a line for each administrative call; files and batches are kept in ``batch_dir``, none where it is empty,
     and ``response_bytes`` of responses to go on from.
 
+    ``speech``: folders of speech models.
+
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
     with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
     ``explicit``: networks of the repository, and language models of theirs, are loaded when clients ask, not at start;
@@ -109,6 +111,7 @@ class ServerSettings:
     """
 
     models: tuple[ModelSettings, ...] = ()
+    speech: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8080
     timeout: float = 600.0
@@ -178,7 +181,15 @@ class ServerSettings:
             raise ParamInvalid(f"llm-repository {self.llm_repository} is no folder")
         if self.llm_bytes < 0:
             raise ParamInvalid(f"llm-bytes is {self.llm_bytes}, must be 0 or more")
-        for name in ("parallel", "timeout", "max_body", "max_messages", "upload_models", "batch_bytes", "llm_models"):
+        for name in (
+            "parallel",
+            "timeout",
+            "max_body",
+            "max_messages",
+            "upload_models",
+            "batch_bytes",
+            "llm_models",
+        ):
             if not getattr(self, name) > 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be above 0")
         if self.queue_bytes < self.max_body:
@@ -194,7 +205,10 @@ class ServerSettings:
                 f"the server would listen on {self.host} for everybody: give it keys with --api-key-file FILE, or say "
                 "--insecure"
             )
-        names = [model.name for model in self.models]
+        names = [
+            *(model.name for model in self.models),
+            *(Path(folder).resolve().name for folder in self.speech),
+        ]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ParamInvalid(f"two models have the name {twice[0]!r}; give each an alias of its own")

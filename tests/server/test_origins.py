@@ -107,6 +107,33 @@ def test_content_types(headers: dict[str, str], answer: int) -> None:
         assert status(other, {**HERE, **headers}) == 200
 
 
+FORM = {"content-type": "multipart/form-data; boundary=x"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "answer"),
+    [
+        (FORM, 200),  # OpenAI's clients
+        ({**FORM, "origin": "http://127.0.0.1:8080"}, 200),  # a page of ours
+        ({**FORM, "origin": "https://listed.example"}, 200),
+        ({**FORM, "origin": "http://evil.example"}, 403),
+        ({**FORM, "origin": "null"}, 403),
+        ({**FORM, "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
+        (
+            {**FORM, "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
+            415,
+        ),  # a form of a page that is sent
+        ({**FORM, "referer": "http://evil.example/"}, 415),
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_forms_of_sound(headers: dict[str, str], answer: int) -> None:
+    given = {**HERE, **headers}
+    found = refusal("POST", given, "127.0.0.1", ("127.0.0.1",), ("https://listed.example",), form=True)
+    assert (200 if found is None else found.status) == answer
+
+
 @pytest.mark.parametrize(
     ("marks", "answer"),
     [

@@ -12,9 +12,10 @@ from starlette.routing import BaseRoute, Route
 
 from ..app_state import state_of
 from ..errors import ApiError, bad_request
+from ..rate_limits import owner_of_task
 from ..request_body import Body
 from .batch import ENDED, ENDPOINTS, Batch
-from .file_routes import owner, page_of, store_of
+from .file_routes import page_of, store_of
 from .kept_files import new_id
 
 __all__ = ["batch_routes"]
@@ -43,9 +44,9 @@ async def create(request: Request) -> Response:
         raise bad_request("endpoint is missing", "endpoint")
     body.text("completion_window", "24h", ("24h",))
     name = body.text("input_file_id")
-    if store.files.get(owner(), name) is None:
+    if store.files.get(owner_of_task(), name) is None:
         raise bad_request(f"No such file: {name[:80]}", "input_file_id")
-    running = sum(batch.status not in ENDED for batch in store.of(owner()))
+    running = sum(batch.status not in ENDED for batch in store.of(owner_of_task()))
     if running >= _MOST_OPEN:
         raise ApiError(
             429,
@@ -54,14 +55,14 @@ async def create(request: Request) -> Response:
             code="rate_limit_exceeded",
             retry_after=60,
         )
-    batch = Batch(new_id("batch_"), owner(), endpoint, name, int(time.time()), _metadata(body))
+    batch = Batch(new_id("batch_"), owner_of_task(), endpoint, name, int(time.time()), _metadata(body))
     await asyncio.to_thread(store.save, batch)
     return JSONResponse(batch.object)
 
 
 async def index(request: Request) -> Response:
     """``GET /v1/batches``."""
-    return JSONResponse(page_of(request, store_of(request).of(owner()), _MOST_LISTED))
+    return JSONResponse(page_of(request, store_of(request).of(owner_of_task()), _MOST_LISTED))
 
 
 async def one(request: Request) -> Response:
@@ -87,7 +88,7 @@ async def cancel(request: Request) -> Response:
 
 def _batch(request: Request) -> Batch:
     name = request.path_params["batch_id"]
-    batch = store_of(request).get(owner(), name)
+    batch = store_of(request).get(owner_of_task(), name)
     if batch is None:
         raise ApiError(
             404, "invalid_request_error", f"No batch found with id {name[:80]!r}", "batch_id", "not_found"

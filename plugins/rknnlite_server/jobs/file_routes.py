@@ -12,11 +12,11 @@ from starlette.routing import BaseRoute, Route
 from ..app_state import state_of
 from ..errors import ApiError, bad_request
 from ..form_body import read_form
-from ..rate_limits import account_of_task
+from ..rate_limits import owner_of_task
 from .job_store import JobStore
 from .kept_files import KeptFile
 
-__all__ = ["file_routes", "owner", "page_of", "store_of"]
+__all__ = ["file_routes", "page_of", "store_of"]
 
 _MOST_LISTED = 10_000
 _LONGEST_NAME = 200
@@ -46,12 +46,6 @@ def store_of(request: Request) -> JobStore:
     return store
 
 
-def owner() -> str:
-    """Whose request it is."""
-    account = account_of_task.get()
-    return account.identity if account is not None else ""
-
-
 async def send(request: Request) -> Response:
     """``POST /v1/files``: a form with ``file`` and ``purpose``."""
     store = store_of(request)
@@ -60,14 +54,14 @@ async def send(request: Request) -> Response:
     purpose = body.text("purpose", "batch", ("batch",))
     data = form.file("file")
     name = form.names["file"][0][:_LONGEST_NAME] or "file"
-    made = await asyncio.to_thread(store.files.add, owner(), name, purpose, data)
+    made = await asyncio.to_thread(store.files.add, owner_of_task(), name, purpose, data)
     return JSONResponse(made.object)
 
 
 async def index(request: Request) -> Response:
     """``GET /v1/files``."""
     purpose = request.query_params.get("purpose")
-    found = [file for file in store_of(request).files.of(owner()) if purpose in (None, file.purpose)]
+    found = [file for file in store_of(request).files.of(owner_of_task()) if purpose in (None, file.purpose)]
     return JSONResponse(page_of(request, found, _MOST_LISTED))
 
 
@@ -91,7 +85,7 @@ async def delete(request: Request) -> Response:
 
 def _file(request: Request) -> KeptFile:
     name = request.path_params["file_id"]
-    file = store_of(request).files.get(owner(), name)
+    file = store_of(request).files.get(owner_of_task(), name)
     if file is None:
         raise ApiError(404, "invalid_request_error", f"No such file: {name[:80]}", "file_id", "not_found")
     return file

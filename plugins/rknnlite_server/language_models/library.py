@@ -17,7 +17,7 @@ from rknnlite_llm.model_folder import StoredModel, as_package, model_name, model
 from rknnlite.errors import ParamInvalid, RknnError
 
 from ..async_helpers import in_thread, within
-from ..errors import ApiError
+from ..errors import ApiError, unknown_model
 from ..served_model import ServedModel
 from ..settings import ModelSettings, ServerSettings
 from .model_entry import ModelEntry
@@ -73,7 +73,7 @@ class Library:
                 name = ""
         entry = self._entries.get(name)
         if entry is None:
-            raise _unknown(given, self._entries)
+            raise unknown_model(given, self._entries)
         return entry
 
     async def take(self, name: str) -> ModelEntry:
@@ -309,14 +309,3 @@ def _footprint(settings: ModelSettings, server: ServerSettings) -> int:
         context = min(settings.ctx_size or described.max_context, described.max_context)
         size += server.parallel * kv_bytes(described, context)
     return size
-
-
-def _unknown(name: str, known: dict[str, ModelEntry]) -> ApiError:
-    there = ", ".join(known) or "none"
-    return ApiError(
-        404,
-        "invalid_request_error",
-        f"The model {name[:200]!r} does not exist here; there is {there}",
-        "model",
-        "model_not_found",
-    )

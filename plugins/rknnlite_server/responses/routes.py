@@ -19,6 +19,7 @@ from ..chat import parts
 from ..errors import ApiError, as_api_error, bad_request
 from ..generation import Ended, Piece
 from ..logprobs import chat_logprobs
+from ..rate_limits import owner_of_task
 from ..request_body import Body
 from ..streaming import named_event_stream, while_connected
 from .output_items import Event, OutputItems
@@ -45,7 +46,7 @@ def response_routes() -> list[BaseRoute]:
 
 async def create(request: Request) -> Response:
     """``POST /v1/responses``."""
-    state, owner = state_of(request), state_of(request).owner_of(request)
+    state, owner = state_of(request), owner_of_task()
     asked = await _asked(request)
     if asked.chat.common.stream:
         return await named_event_stream(request, _stream(asked, state, owner))
@@ -69,7 +70,7 @@ async def retrieve(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     """``DELETE /v1/responses/{response_id}``."""
     state, name = state_of(request), _stored(request).response["id"]
-    state.responses.delete(state.owner_of(request), name)
+    state.responses.delete(owner_of_task(), name)
     return JSONResponse({"id": name, "object": "response", "deleted": True})
 
 
@@ -97,13 +98,13 @@ async def _asked(request: Request) -> ResponseRequest:
     body = await state.json(request)
     model = await served(request, body.text("model"))
     model.must_generate()
-    owner = state.owner_of(request)
+    owner = owner_of_task()
     return await response_request(body, model, state.settings.max_messages, owner, state.responses)
 
 
 def _stored(request: Request) -> StoredResponse:
     state, name = state_of(request), request.path_params["response_id"]
-    found = state.responses.get(state.owner_of(request), name)
+    found = state.responses.get(owner_of_task(), name)
     if found is None:
         raise ApiError(
             404,
