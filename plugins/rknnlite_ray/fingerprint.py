@@ -7,20 +7,20 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rknnlite.errors import ParamInvalid
+from rknnlite.files.reading import open_file, read_text
 from rknnlite.files.writing import write_text
 from rknnlite.log import logger
 
 from .predictor import RknnPredictor
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ray.data import Dataset
 
 __all__ = ["check_same", "differences", "facts_of", "facts_of_dataset"]
@@ -63,7 +63,7 @@ def check_same(file: Path, facts: Mapping[str, str], others: bool) -> None:
         ParamInvalid: something differs; the text names it.
     """
     try:
-        there = json.loads(file.read_text("utf-8"))
+        there = json.loads(read_text(file))
     except FileNotFoundError:
         if others:
             logger.warning(
@@ -115,7 +115,7 @@ def _model(model: Any) -> str:
     digest = hashlib.sha256()
     if isinstance(model, (str, os.PathLike)):
         try:
-            with open(model, "rb") as file:  # noqa: PTH123  a path as os has it
+            with open_file(Path(model)) as file:
                 while block := file.read(1 << 20):
                     digest.update(block)
         except OSError:

@@ -153,10 +153,17 @@ class Results:
         return set(keys)
 
 
+def _lock(folder: Path) -> int:
+    """A descriptor of the file that stands for a folder, as a folder itself cannot be locked on NFS."""
+    file = folder / _LOCK
+    file.touch()
+    return os.open(file, os.O_RDWR | os.O_CLOEXEC)
+
+
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
     """The folder for this program alone; the kernel takes that back from a dead one. Waits for others."""
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)  # folders of NFS cannot be locked
+    handle = _lock(folder)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -166,7 +173,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 def _left(folder: Path) -> bool:
     """Whether the program that wrote to a folder is gone."""
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    handle = _lock(folder)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
