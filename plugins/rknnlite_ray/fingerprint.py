@@ -16,9 +16,9 @@ import numpy as np
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.reading import open_file, read_text
 from rknnlite.files.writing import write_text
-from rknnlite.log import logger
 
 from .predictor import RknnPredictor
+from .problems import warn
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -66,7 +66,7 @@ def check_same(file: Path, facts: Mapping[str, str], others: bool) -> None:
         there = json.loads(read_text(file))
     except FileNotFoundError:
         if others:
-            logger.warning(
+            warn(
                 "%s: its rows do not say which model made them; they are taken for rows of this one",
                 file.parent,
             )
@@ -95,9 +95,7 @@ def _predictors(dataset: Dataset) -> Iterator[Mapping[str, Any]]:
     """Arguments of the predictors in a dataset's plan, for which Ray has no public word."""
     plan = getattr(dataset, "_logical_plan", None)
     if plan is None:
-        logger.warning(
-            "this version of Ray does not tell which model makes the rows; do not mix them yourself"
-        )
+        warn("this version of Ray does not tell which model makes the rows; do not mix them yourself")
         return
     for operator in plan.dag.post_order_iter():
         kind = _attribute(operator, "fn")

@@ -16,7 +16,8 @@ from rknnlite import socs
 from rknnlite.errors import DeviceUnavailable, ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.extras import missing
 from rknnlite.formats import ModelFile
-from rknnlite.log import logger
+
+from .problems import warn
 
 __all__ = ["CORE", "Source", "check_offered", "map_arguments", "offered", "portable", "wanted"]
 
@@ -104,7 +105,7 @@ def _present(resources: Mapping[str, float], workers: int) -> int:
     there = ray.cluster_resources()
     most = min((int(there[name] // each) for name, each in resources.items() if each), default=workers)
     if most < workers:
-        logger.warning(
+        warn(
             "%d workers were asked for and the cluster has cores for %d: it goes on with those, and with more that join",
             workers, most,
         )  # fmt: skip

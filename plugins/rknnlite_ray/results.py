@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.files.writing import writing
-from rknnlite.log import logger
 
 from .columns import column
 from .fingerprint import check_same, facts_of_dataset
+from .problems import warn
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -70,7 +70,7 @@ class Results:
                     (folder / _LOCK).unlink()
                     folder.rename(folder.with_name(_DONE + folder.name[len(_RUNNING) :]))
                 else:
-                    logger.warning("%s: another program writes to this folder now", self.folder)
+                    warn("%s: another program writes to this folder now", self.folder)
             seen: set[Any] = set()
             columns: list[str] = []
             for file in sorted(self.folder.glob(f"{_DONE}*/*.parquet"), key=_age):
@@ -141,9 +141,7 @@ class Results:
         keys = parquet.read_table(file, columns=[self.key], partitioning=None)[self.key].to_pylist()
         fresh = list(_first_ones(keys, seen))
         if len(fresh) < len(keys):
-            logger.warning(
-                "%s: %d rows are in the result already and are dropped", file, len(keys) - len(fresh)
-            )
+            warn("%s: %d rows are in the result already and are dropped", file, len(keys) - len(fresh))
             if not fresh:
                 file.unlink()
                 return set()
