@@ -17,6 +17,8 @@ from rknnlite.errors import DeviceUnavailable, ModelInvalid, ParamInvalid, Targe
 from rknnlite.extras import missing
 from rknnlite.formats import ModelFile
 
+from .problems import warn
+
 __all__ = ["CORE", "Source", "check_offered", "map_arguments", "offered", "portable", "wanted"]
 
 CORE = "rknpu_core"
@@ -95,6 +97,21 @@ def check_offered(resources: Mapping[str, float], workers: int = 1) -> None:
         )
 
 
+def _present(resources: Mapping[str, float], workers: int) -> int:
+    """So many of the workers as the cluster has cores for, at least one; raises what ``check_offered`` raises."""
+    import ray
+
+    check_offered(resources)
+    there = ray.cluster_resources()
+    most = min((int(there[name] // each) for name, each in resources.items() if each), default=workers)
+    if most < workers:
+        warn(
+            "%d workers were asked for and the cluster has cores for %d: it goes on with those, and with more that join",
+            workers, most,
+        )  # fmt: skip
+    return min(workers, most)
+
+
 def portable(model: Source, ship: bool = True) -> Any:
     """What a worker on another machine opens: the bytes in Ray's object store (a reference), or the path as it is.
 
@@ -130,13 +147,14 @@ def map_arguments(
 
     Args:
         model: path or bytes.
-        workers: how many actors, each with one NPU core; a pair: at least and at most so many.
+        workers: how many actors, each with one NPU core; a pair: at least and at most so many. Where the cluster has
+            fewer cores, as many as it has, with a warning; more are started when boards join.
         backend: as for ``rknnlite.open``; ``"cpu"`` asks for no NPU.
         batch_size: rows that an actor gets at once.
         ship: send the bytes of the model to the nodes; False: all nodes have the file at this path.
         resources: what each actor asks for; None: what ``wanted`` says of model and backend.
         num_cpus: processors for each actor; None: 1 for the CPU reference, else 0, as they wait for the NPU.
-        check: raise at once where no node of the cluster has what is asked for, see ``check_offered``.
+        check: raise at once where no node of the cluster has what one worker asks for, see ``check_offered``.
         options: further arguments of ``RknnPredictor``.
 
     Raises:
@@ -157,7 +175,7 @@ def map_arguments(
     if not ray.is_initialized():
         ray.init()
     if check:
-        check_offered(resources, least)
+        least = _present(resources, least)
     if num_cpus is None:
         num_cpus = 1 if backend == "cpu" else 0
     arguments = {"model": portable(model, ship), "backend": backend, **options}

@@ -9,13 +9,20 @@ from contextlib import contextmanager
 
 from rknnlite import errors
 from rknnlite.errors import RknnError
+from rknnlite.log import logger, show
 
-__all__ = ["public_class", "typed_errors", "with_place"]
+__all__ = ["public_class", "typed_errors", "warn", "with_place"]
 
 _TOLD = re.compile(r"^rknnlite\.errors\.(\w+): (.*?)(?=\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 
 _FAILED = "Deploying application"
 """How Serve's error begins."""
+
+
+def warn(text: str, *values: object) -> None:
+    """A warning that the user of a program sees, unless the program decides about our lines itself."""
+    show()
+    logger.warning(text, *values)
 
 
 def public_class(error: RknnError) -> type[RknnError]:

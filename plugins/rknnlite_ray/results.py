@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -13,9 +15,10 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.files.writing import writing
-from rknnlite.log import logger
 
 from .columns import column
+from .fingerprint import check_same, facts_of_dataset
+from .problems import warn
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Results"]
 
 Array = NDArray[Any]
-_RUNNING, _DONE = "running-", "done-"
+_RUNNING, _DONE, _STRANGE = "running-", "done-", "other-columns-"
+_FINGERPRINT, _LOCK = "fingerprint.json", "lock"
 
 
 class Results:
@@ -34,8 +38,11 @@ class Results:
     >>> results = Results("results")                                                     # doctest: +SKIP
     >>> results.write(results.missing(dataset).map_batches(RknnPredictor, **arguments))  # doctest: +SKIP
 
-    Each run writes to a folder of its own. The next one renames that before it looks inside, so that what is left of
-    a killed run can add nothing behind its back; files without an end are removed. One program at a time.
+    Each run writes to a folder of its own, which it holds as long as it lives. What is left of a killed one is renamed
+    before anybody looks inside, so that it can add nothing behind the back of the next; files without an end are
+    removed. Two programs at once may compute the same rows, of which one stays; the second one says so.
+
+    ``fingerprint.json`` says what the rows were made of: the model's bytes and the arguments of ``RknnPredictor``.
 
     Raises:
         ParamInvalid: the folder is a file, or cannot be made.
@@ -54,13 +61,20 @@ class Results:
         """Keys of the rows that are in the result, sorted; ends what a killed program left unfinished.
 
         Raises:
-            InputInvalid: a file without a column of that name.
+            InputInvalid: a file without a column of that name; files with other columns than the first one, which are
+                put aside.
         """
-        for folder in sorted(self.folder.glob(f"{_RUNNING}*")):
-            folder.rename(folder.with_name(_DONE + folder.name[len(_RUNNING) :]))
-        seen: set[Any] = set()
-        for file in sorted(self.folder.glob(f"{_DONE}*/*.parquet")):
-            seen |= self._settled(file, seen)
+        with _held(self.folder):
+            for folder in sorted(self.folder.glob(f"{_RUNNING}*")):
+                if _left(folder):
+                    (folder / _LOCK).unlink()
+                    folder.rename(folder.with_name(_DONE + folder.name[len(_RUNNING) :]))
+                else:
+                    warn("%s: another program writes to this folder now", self.folder)
+            seen: set[Any] = set()
+            columns: list[str] = []
+            for file in sorted(self.folder.glob(f"{_DONE}*/*.parquet"), key=_age):
+                seen |= self._settled(file, seen, columns)
         return np.array(sorted(seen))
 
     def missing(self, dataset: Dataset) -> Dataset:
@@ -77,11 +91,17 @@ class Results:
         """Compute a dataset and add its rows to the result; how many rows the result has then.
 
         Raises:
+            ParamInvalid: the rows that are there are of another model, or were made with other options.
             What the workers raise, see ``typed_errors``; rows that were written until then stay.
         """
+        facts = {"key": repr(self.key), **facts_of_dataset(dataset)}
         running = self.folder / f"{_RUNNING}{secrets.token_hex(8)}"
-        running.mkdir()
-        dataset.write_parquet(str(running), try_create_dir=False, ray_remote_args=_here())
+        with contextlib.ExitStack() as held:
+            with _held(self.folder):
+                check_same(self.folder / _FINGERPRINT, facts, any(self.folder.glob(f"{_DONE}*/*.parquet")))
+                running.mkdir()
+                held.enter_context(_held(running))
+            dataset.write_parquet(str(running), try_create_dir=False, ray_remote_args=_here())
         return len(self.keys())
 
     def read(self) -> Dataset:
@@ -89,11 +109,15 @@ class Results:
         import pyarrow.parquet as parquet
         import ray
 
-        files = sorted(self.folder.glob(f"{_DONE}*/*.parquet"))
-        return ray.data.from_arrow([parquet.read_table(file, partitioning=None) for file in files])
+        with _held(self.folder):
+            files = sorted(self.folder.glob(f"{_DONE}*/*.parquet"))
+            return ray.data.from_arrow([parquet.read_table(file, partitioning=None) for file in files])
 
-    def _settled(self, file: Path, seen: set[Any]) -> set[Any]:
-        """Keys of a file, from which rows are taken that were seen before; a file without an end goes."""
+    def _settled(self, file: Path, seen: set[Any], columns: list[str]) -> set[Any]:
+        """Keys of a file, from which rows are taken that were seen before; a file without an end goes.
+
+        ``columns`` are those of all files, and empty before the first one.
+        """
         import pyarrow.parquet as parquet
         from pyarrow import ArrowInvalid
 
@@ -105,16 +129,61 @@ class Results:
             return set()
         if self.key not in there:
             raise InputInvalid(f"{file} has no column {self.key!r}, but {there}; name the key of its rows")
+        columns += [] if columns else sorted(there)
+        if sorted(there) != columns:
+            aside = file.parent.with_name(_STRANGE + file.parent.name[len(_DONE) :])
+            aside.mkdir(exist_ok=True)
+            file.rename(aside / file.name)
+            raise InputInvalid(
+                f"{file.name} has the columns {sorted(there)}, but the result has {columns}; it was put aside into "
+                f"{aside}, and its rows count as missing"
+            )
         keys = parquet.read_table(file, columns=[self.key], partitioning=None)[self.key].to_pylist()
         fresh = list(_first_ones(keys, seen))
         if len(fresh) < len(keys):
-            logger.warning(
-                "%s: %d rows are in the result already and are dropped", file, len(keys) - len(fresh)
-            )
+            warn("%s: %d rows are in the result already and are dropped", file, len(keys) - len(fresh))
+            if not fresh:
+                file.unlink()
+                return set()
             table = parquet.read_table(file, partitioning=None).take(fresh)
             with writing(file) as rewritten:
                 parquet.write_table(table, rewritten)
         return set(keys)
+
+
+def _lock(folder: Path) -> int:
+    """A descriptor of the file that stands for a folder, as a folder itself cannot be locked on NFS."""
+    file = folder / _LOCK
+    file.touch()
+    return os.open(file, os.O_RDWR | os.O_CLOEXEC)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """The folder for this program alone; the kernel takes that back from a dead one. Waits for others."""
+    handle = _lock(folder)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _left(folder: Path) -> bool:
+    """Whether the program that wrote to a folder is gone."""
+    handle = _lock(folder)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _age(file: Path) -> tuple[int, str]:
+    """Files in the order in which they were written: of rows that are there twice the older ones stay."""
+    return file.stat().st_mtime_ns, str(file)
 
 
 def _here() -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""An evaluation that takes a while, for tests that end it in the middle: ``python -m tests.ray.evaluation ADDRESS FOLDER``.
+"""An evaluation that takes a while, for tests that end it in the middle.
+
+``python -m tests.ray.evaluation ADDRESS FOLDER [WORKERS]``; ``EVALUATION_INIT`` has more arguments of ``ray.init`` as JSON.
 
 Each row of the result has what the model made of it; each computation adds a line to a file beside the result. While a
 file ``half`` lies there, half of the rows are computed and no more.
@@ -6,6 +8,7 @@ file ``half`` lies there, half of the rows are computed and no more.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -72,6 +75,6 @@ def computed(folder: Path) -> list[int]:
 
 
 if __name__ == "__main__":
-    ray.init(address=sys.argv[1], log_to_driver=False)
+    ray.init(address=sys.argv[1], log_to_driver=False, **json.loads(os.environ.get("EVALUATION_INIT", "{}")))
     ray.data.DataContext.get_current().enable_progress_bars = False
-    print(evaluate(Path(sys.argv[2])), os.getpid())
+    print(evaluate(Path(sys.argv[2]), *map(int, sys.argv[3:])), os.getpid())

@@ -192,15 +192,24 @@ def test_the_commands_of_the_page_make_a_cluster(
     """As they stand, but for address and port, and for a SoC that this machine need not have."""
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(16))
-    head, board = re.findall(r"^    (ray start .*)$", PAGE, re.M)
+    token = secrets.token_hex(16)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", token)
+    head, board = re.findall(r"^    (?:rknnlite fleet check \S+ && )?(ray start .*)$", PAGE, re.M)
     port = str(20000 + os.getpid() % 10000)
-    started(head.replace("6379", port) + " --include-dashboard=false")
+    local = {"6379": port, "192.168.1.10": "127.0.0.1", "192.168.1.11": "127.0.0.1"}
     told = python("-m", "rknnlite", "fleet", "resources", "--soc", "rk3588").stdout.strip()
-    resources = board.replace('"$(rknnlite fleet resources)"', shlex.quote(told))
+    local['"$(rknnlite fleet resources)"'] = shlex.quote(told)
+    for there, here in local.items():
+        head, board = head.replace(there, here), board.replace(there, here)
+    started(head)
     ask = f"import ray, json; ray.init('127.0.0.1:{port}'); print(json.dumps(ray.cluster_resources()))"
     until(lambda: python("-c", ask).returncode == 0)
-    started(resources.replace("192.168.1.10:6379", f"127.0.0.1:{port}"))
+    checked = python("-m", "rknnlite", "fleet", "check", f"127.0.0.1:{port}")
+    assert checked.returncode == 0 and "asks for a token, and ours is right" in checked.stdout
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(16))
+    assert "asks for a token that this machine does not have" in python(*checked.args[1:]).stderr
+    monkeypatch.setenv("RAY_AUTH_TOKEN", token)
+    started(board)
     until(lambda: "rk3588" in python("-c", ask).stdout)
     there = json.loads(python("-c", ask).stdout.splitlines()[-1])
     assert (there["rknpu_core"], there["rk3588"]) == (3, 3)

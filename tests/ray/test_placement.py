@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rknnlite_ray import CORE, check_offered, offered, wanted
+from rknnlite_ray.placement import _present
 
 from rknnlite import socs
 from rknnlite.cli import main
@@ -75,6 +76,19 @@ def test_what_no_node_has_is_said_at_once(
     else:
         with pytest.raises(error, match=text):
             check_offered(asked, workers)
+
+
+def test_fewer_cores_than_workers_are_used_with_a_word(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", Cluster(rknpu_core=3, rk3588=2))
+    asked = {CORE: 1.0, "rk3588": 1.0}
+    assert _present(asked, 2) == 2 and not caplog.text
+    assert _present(asked, 12) == 2
+    assert "12 workers were asked for and the cluster has cores for 2" in caplog.text
+    assert _present({}, 12) == 12
+    with pytest.raises(TargetPlatformUnmatch):
+        _present({CORE: 1.0, "rk3576": 1.0}, 2)
 
 
 def test_the_command_prints_what_ray_start_takes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,12 +17,13 @@ ray = pytest.importorskip("ray")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 import pyarrow  # noqa: E402
-from rknnlite_ray import Results, RknnPredictor  # noqa: E402
+from rknnlite_ray import Results, RknnPredictor, map_arguments  # noqa: E402
+from rknnlite_ray.results import _held  # noqa: E402
 
 from rknnlite.errors import InputInvalid, ParamInvalid  # noqa: E402
 from tests.ray import evaluation  # noqa: E402
-from tests.ray.conftest import add_board, until  # noqa: E402
-from tests.support.corpus import ROOT  # noqa: E402
+from tests.ray.conftest import BOARD, add_board, until  # noqa: E402
+from tests.support.corpus import ROOT, genuine  # noqa: E402
 
 slow = pytest.mark.slow
 
@@ -82,6 +84,47 @@ def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
     assert Results(tmp_path, key="number").keys().tolist() == [1]
 
 
+def test_a_file_whose_rows_are_all_known_goes(tmp_path: Path) -> None:
+    put(tmp_path / "done-1" / "a.parquet", id=[1, 2, 3], n=[1, 2, 3])
+    known = put(tmp_path / "running-2" / "b.parquet", id=[2, 3], n=[5, 6])
+    results = Results(tmp_path)
+    for _ in range(2):
+        assert results.keys().tolist() == [1, 2, 3]
+    assert not known.exists() and [row["n"] for row in rows(tmp_path).values()] == [1, 2, 3]
+
+
+def test_of_rows_that_are_there_twice_the_older_stay(tmp_path: Path) -> None:
+    old = put(tmp_path / "done-b" / "a.parquet", id=[1, 2], n=[1, 2])
+    os.utime(old, (1, 1))
+    put(tmp_path / "done-a" / "a.parquet", id=[2, 3], n=[5, 6])
+    assert Results(tmp_path).keys().tolist() == [1, 2, 3]
+    assert {key: row["n"] for key, row in rows(tmp_path).items()} == {1: 1, 2: 2, 3: 6}
+
+
+def test_files_with_other_columns_are_put_aside_once(tmp_path: Path) -> None:
+    put(tmp_path / "done-1" / "a.parquet", id=[1], n=[1])
+    put(tmp_path / "running-2" / "b.parquet", id=[2], m=[1])
+    results = Results(tmp_path)
+    with pytest.raises(
+        InputInvalid, match=r"b\.parquet has the columns \['id', 'm'\], .*other-columns-2, and its rows"
+    ):
+        results.keys()
+    assert results.keys().tolist() == [1]
+    assert (tmp_path / "other-columns-2" / "b.parquet").exists()
+
+
+def test_a_folder_to_which_a_living_program_writes_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path / "done-1" / "a.parquet", id=[1])
+    theirs = put(tmp_path / "running-2" / "b.parquet", id=[2])
+    with _held(theirs.parent):
+        assert Results(tmp_path).keys().tolist() == [1] and theirs.exists()
+        assert "another program writes to this folder now" in caplog.text
+    assert Results(tmp_path).keys().tolist() == [1, 2] and not theirs.exists()
+    assert sorted(path.name for path in (tmp_path / "done-2").iterdir()) == ["b.parquet"]
+
+
 # -- on a cluster --------------------------------------------------------------------------------------------
 
 
@@ -111,6 +154,52 @@ def test_a_second_run_computes_nothing(cluster: Any, tmp_path: Path) -> None:
     assert sorted(evaluation.computed(tmp_path)) == list(range(evaluation.ROWS))
     assert evaluation.evaluate(tmp_path) == evaluation.ROWS
     assert len(evaluation.computed(tmp_path)) == evaluation.ROWS
+    assert scores(tmp_path / "result") == expected()
+
+
+@slow
+def test_rows_of_another_model_are_refused(cluster: Any, tmp_path: Path) -> None:
+    """Also of the same one with other arguments; where the model lies and who computes it is no matter."""
+    model, another = evaluation.MODEL, genuine("batch_three.rk3588.fp16")
+
+    def write(model: Any, rows: int = 10, **options: Any) -> int:
+        given = map_arguments(
+            model,
+            backend="cpu",
+            resources=BOARD,
+            num_cpus=0,
+            **{"inputs": "image", "outputs": "scores", **options},
+        )
+        results = Results(tmp_path / "result")
+        found = results.missing(ray.data.range(rows)).map_batches(evaluation.pixels)
+        return results.write(found.map_batches(RknnPredictor, **given))
+
+    assert write(model, post=lambda outputs: outputs[0] * 2) == 10
+    before = scores(tmp_path / "result")
+    for made_with, options, text in (
+        (another, {"post": lambda outputs: outputs[0] * 2}, r"result has results of something else: model was sha256 "),
+        (model, {"post": lambda outputs: outputs[0] * 3}, "post was .*lambda"),
+        (model, {}, "post was .*lambda.*, now it is not given"),
+        (model, {"post": lambda outputs: outputs[0] * 2, "outputs": "y"}, "outputs was 'scores', now it is 'y'"),
+    ):  # fmt: skip
+        with pytest.raises(ParamInvalid, match=text):
+            write(made_with, 20, **options)
+    assert scores(tmp_path / "result") == before
+    copied = model.read_bytes()
+    assert write(copied, 20, post=lambda outputs: outputs[0] * 2, cores="auto", batch_size=3) == 20
+
+
+@slow
+def test_two_programs_on_one_folder_write_each_row_once(cluster: Any, tmp_path: Path) -> None:
+    """Both compute what was missing when they began."""
+    command = [sys.executable, "-m", "tests.ray.evaluation", cluster.address, str(tmp_path), "1"]
+    both = [
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    told = [program.communicate(timeout=600) for program in both]
+    assert all(program.returncode == 0 for program in both), told[0][1][-2000:] + told[1][1][-2000:]
+    assert len(Results(tmp_path / "result").keys()) == evaluation.ROWS
     assert scores(tmp_path / "result") == expected()
 
 
