@@ -71,7 +71,8 @@ def export_llm(
             may be quantised by GPTQ or AWQ; they are widened, and packed as ``weights`` says. Or a GGUF file, which is unpacked to
             float32 beside the package for the time of the export.
         prefix: path of the package without suffix.
-        weights: ``f32``, ``f16``, ``bf16``, or ``w8``/``w4`` (integers with a scale per 32 weights).
+        weights: ``f32``, ``f16``, ``bf16``, or ``w8``/``w4`` (integers with a scale per 32 weights). The table of embeddings is
+            float16, as the vendor's runtime takes it, with ``f32`` alone float32.
         kvcache: a name of ``KV_CACHES``: ``f32``, ``f16``, ``int8``, ``int4``, ``float8``, ``float4``, and the last three with
             ``-f8`` behind them, computed in FP8; None: ``f32`` with ``f32`` weights, else ``f16``.
         max_context: tokens of the KV cache, of a text for embeddings; at most what the model was trained for. None: that, up
@@ -126,13 +127,14 @@ def export_llm(
     tensors = HfFolder(source, arch.family, packing)
     if part.composed:
         arch = replace(arch, tied=not tensors.has_head(FAMILIES[arch.family].head))
-    deque(tensors.embeddings(arch), maxlen=0)  # before anything is written
+    kind = np.float32 if weights == "f32" else np.float16
+    deque(tensors.embeddings(arch, kind), maxlen=0)  # before anything is written
     package.model.parent.mkdir(parents=True, exist_ok=True)
     package_id = write_weights(package.weight, tensors, arch, weights, progress)
     with writing(package.embed) as file:
-        for rows in tensors.embeddings(arch):
+        for rows in tensors.embeddings(arch, kind):
             file.write(rows.data)
-    embed = np.frombuffer(ModelFile(package.embed).data, np.float16).reshape(-1, arch.hidden)
+    embed = np.frombuffer(ModelFile(package.embed).data, kind).reshape(-1, arch.hidden)
     if words is not None:
         write_file(package.tokenizer, words.gguf())
     model = LlmModel(

@@ -45,7 +45,6 @@ _PREFIXES = {
     "model.language_model.model.": "model.language_model.",
 }
 """What names of the model itself begin with -> what that of its head begins with."""
-_LARGEST_HALF = 65504
 _BLOCK = 1 << 20  # numbers that are widened at a time
 
 
@@ -191,15 +190,17 @@ class HfFolder:
             raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
         return int((*self._files[name][name].shape, 0)[0])
 
-    def embeddings(self, arch: Architecture) -> Iterator[Array]:
-        """The table of tokens as a package has it, float16, in blocks of rows; raises ModelUnsupported when it does not fit."""
+    def embeddings(self, arch: Architecture, kind: type[np.floating[Any]]) -> Iterator[Array]:
+        """The table of tokens as a package has it, in blocks of rows; raises ModelUnsupported when values do not fit ``kind``."""
         table = self.table(arch)
         step = max(1, _BLOCK // arch.hidden)
         for start in range(0, arch.vocab_size, step):
             rows = table[start : start + step]
-            if not np.isfinite(rows).all() or np.abs(rows).max() > _LARGEST_HALF:
-                raise ModelUnsupported("the embeddings do not fit float16")
-            yield rows.astype(np.float16)
+            if not np.isfinite(rows).all() or np.abs(rows).max() > np.finfo(kind).max:
+                raise ModelUnsupported(
+                    f"the embeddings do not fit {kind.__name__}; --weights f32 keeps them as they are"
+                )
+            yield rows.astype(kind)
 
 
 def embedding_of(

@@ -97,6 +97,8 @@ def sample_digest(table: Array) -> str:
 class EmbedTable:
     """``PREFIX.embed.bin``: float16 (vocab, hidden), mapped; calling it is an embed callback.
 
+    Of a package whose weights are float32 the table is float32, too; the size of the file tells them apart.
+
     Examples:
         >>> package = Package.of("examples/llm_chat/models/tiny")
         >>> with rknnlite.open_llm(package.model) as model:
@@ -107,16 +109,17 @@ class EmbedTable:
 
     def __init__(self, path: str | Path, vocab_size: int, hidden: int, sample: str = "") -> None:
         """Raises ModelInvalid when the size, or the digest ``sample`` if given, does not fit."""
-        want = vocab_size * hidden * 2
+        half, single = (vocab_size * hidden * np.dtype(kind).itemsize for kind in (np.float16, np.float32))
         self._file = ModelFile(path)
         with self._file.naming():
             data = self._file.data
-        if len(data) != want:
+        if len(data) not in (half, single):
             raise ModelInvalid(
-                f"{path}: {len(data)} bytes, but {vocab_size} tokens of {hidden} float16 values are {want}; it belongs "
-                "to another model"
+                f"{path}: {len(data)} bytes, but {vocab_size} tokens of {hidden} float16 values are {half} ({single} as "
+                "float32); it belongs to another model"
             )
-        self._table = np.frombuffer(data, np.float16).reshape(vocab_size, hidden)
+        kind = np.float16 if len(data) == half else np.float32
+        self._table = np.frombuffer(data, kind).reshape(vocab_size, hidden)
         if sample and sample_digest(self._table) != sample:
             raise ModelInvalid(f"{path}: the embeddings are those of another model")
 

@@ -1,4 +1,19 @@
-"""Choosing the next token: penalties, temperature, top-k, top-p, draw."""
+"""Choosing the next token.
+
+The order is that of transformers' processors; what a step leaves is what the next one sees:
+
+| step | transformers | llama.cpp |
+|---|---|---|
+| ``logit_bias`` is added | first | first |
+| ``repeat_penalty``, then ``frequency_penalty`` and ``presence_penalty`` | the first one alone | all of them |
+| the constraint of an answer | then | before all, or on what was drawn |
+| ``temperature`` | then | behind ``min_p`` |
+| ``top_k`` | then | then |
+| ``top_p``, of the probability that is left | then | then |
+| ``min_p``, of the likeliest token's | last | then |
+
+With a temperature of 1 the two are the same. docs/llm.md tells what follows for other temperatures.
+"""
 
 from __future__ import annotations
 
@@ -75,18 +90,21 @@ class Sampler:
         ids = self._candidates(adjusted)
         scores = adjusted[ids].astype(np.float64) / p.temperature
         weights = np.exp(scores - scores[0])
-        if p.min_p > 0:
-            weights = weights[: max(1, int(np.count_nonzero(weights >= p.min_p)))]
-        return int(ids[self._drawn(weights / weights.sum())])
+        sums = np.cumsum(weights[: self._nucleus(weights)])
+        drawn = int(np.searchsorted(sums, self._random.random() * sums[-1], "right"))
+        return int(ids[min(drawn, len(sums) - 1)])
 
     def _penalised(self, logits: Array, seen: Array, counts: Mapping[int, int]) -> Array:
-        """Repeat penalty divides positive logits and multiplies negative ones; the other two subtract."""
+        """Biases are added; repeat penalty divides positive logits and multiplies negative ones; the other two subtract."""
         p = self._params
         repeat = p.repeat_penalty != 1 and len(seen) > 0
         subtract = bool(counts) and (p.frequency_penalty != 0 or p.presence_penalty != 0)
         if not (repeat or subtract or p.logit_bias):
             return logits
         logits = logits.copy()
+        for token, bias in p.logit_bias:
+            if token < len(logits):
+                logits[token] += np.float32(bias)
         if repeat:
             old = logits[seen]
             logits[seen] = np.where(old > 0, old / p.repeat_penalty, old * p.repeat_penalty)
@@ -94,9 +112,6 @@ class Sampler:
             ids = np.fromiter(counts.keys(), np.int64, len(counts))
             times = np.fromiter(counts.values(), np.float32, len(counts))
             logits[ids] -= times * np.float32(p.frequency_penalty) + np.float32(p.presence_penalty)
-        for token, bias in p.logit_bias:
-            if token < len(logits):
-                logits[token] += np.float32(bias)
         return logits
 
     def _candidates(self, logits: Array) -> Array:
@@ -107,12 +122,16 @@ class Sampler:
             return ids[np.argsort(-logits[ids], kind="stable")]
         return np.argsort(-logits, kind="stable")
 
-    def _drawn(self, probabilities: Array) -> int:
-        """Index drawn among the fewest candidates that hold ``top_p`` of the probability."""
-        sums = np.cumsum(probabilities)
-        count = len(sums)
-        if self._params.top_p < 1:
-            count = min(count, int(np.searchsorted(sums, self._params.top_p)) + 1)
-        return min(
-            int(np.searchsorted(sums[:count], self._random.random() * sums[count - 1], "right")), count - 1
-        )
+    def _nucleus(self, weights: Array) -> int:
+        """How many of the candidates ``top_p`` leaves, and of those ``min_p``; at least one.
+
+        Args:
+            weights: float64, the likeliest first, which is 1.
+        """
+        count, p = len(weights), self._params
+        if p.top_p < 1:
+            sums = np.cumsum(weights)
+            count = min(count, int(np.searchsorted(sums, p.top_p * sums[-1])) + 1)
+        if p.min_p > 0:
+            count = min(count, max(1, int(np.count_nonzero(weights >= p.min_p))))
+        return count

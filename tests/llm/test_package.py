@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rknnlite_llm import Package, Tokenizer, export_llm, export_weights, hf_folder, open_llm
+from rknnlite_llm import EmbedTable, Package, Tokenizer, export_llm, export_weights, hf_folder, open_llm
 from rknnlite_llm.container import description as container
 from rknnlite_llm.container.safetensors import SafeTensors, filling, write_safetensors
 from rknnlite_llm.weights import pack
@@ -331,3 +331,27 @@ def test_export_holds_no_more_than_its_largest_tensor_and_a_half(tmp_path: Path,
     peak, calls, last = json.loads(done.stdout)
     assert peak < 1.5 * largest, f"{peak / 1e6:.0f} MB, the largest tensor has {largest / 1e6:.0f} MB"
     assert (calls, last[2]) == (last[1], "head"), "progress is told matrix by matrix"
+
+
+def test_a_float32_package_keeps_the_table_as_it_is(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "hf", "qwen2")
+    file = SafeTensors(ModelFile(folder / "model.safetensors").data)
+    written = file.float32("model.embed_tokens.weight")
+    assert np.any(written != written.astype(np.float16))
+    for weights, kind in (("f32", np.float32), ("f16", np.float16), ("w8", np.float16)):
+        package = export_llm(folder, tmp_path / weights, weights)
+        rows = EmbedTable(package.embed, *written.shape)(np.arange(len(written)))
+        assert rows.dtype == kind and np.array_equal(rows, written.astype(kind))
+
+
+def test_a_table_beyond_float16_is_refused_but_for_float32(tmp_path: Path) -> None:
+    write_model(tmp_path / "hf", "qwen2")
+    file = tmp_path / "hf" / "model.safetensors"
+    source = SafeTensors(ModelFile(file).data)
+    tensors = {name: ("F32", source.float32(name).copy()) for name in source.names}
+    tensors["model.embed_tokens.weight"][1][3] = 1e6
+    write_safetensors(tmp_path / "large", tensors, {})
+    shutil.move(tmp_path / "large", file)
+    with pytest.raises(ModelUnsupported, match="do not fit float16; --weights f32"):
+        export_llm(tmp_path / "hf", tmp_path / "half", "f16")
+    export_llm(tmp_path / "hf", tmp_path / "single", "f32")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from rknnlite_llm.sampling import Sampler
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi.llm import SamplingParams
+from tests.support.sampling_chain import SETTINGS, paired, total_variation, wanted
 
 LOGITS = np.log(np.array([0.4, 0.3, 0.2, 0.1], np.float32))
 NONE = np.array([], int)
@@ -95,3 +98,16 @@ def test_the_logits_of_the_caller_stay_as_they_are() -> None:
 def test_meaningless_parameters_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ParamInvalid, match=next(iter(wrong))):
         Sampler(SamplingParams(**wrong))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", list(itertools.combinations(SETTINGS, 2)), ids="-".join)
+def test_every_pair_of_settings_draws_as_the_chain_of_its_peers(pair: tuple[str, str]) -> None:
+    params, logits = paired(*pair), np.random.default_rng(4).normal(0, 1.5, 24).astype(np.float32)
+    seen, counts = [0, 2, 5, 9, 13], {2: 1, 9: 3}
+    sampler, drawn = Sampler(params), np.zeros(len(logits))
+    for _ in range(20_000):
+        drawn[sampler.choose(logits, np.array(seen), counts)] += 1
+    chances = wanted(params, logits, seen, counts)
+    assert not drawn[chances == 0].any()
+    assert total_variation(drawn / drawn.sum(), chances) < 0.02

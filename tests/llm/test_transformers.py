@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.llm.make_goldens import hidden_states, plain_greedy
 from tests.llm.test_quality import TEXT, TRAINED
 from tests.support.corpus import ROOT
 from tests.support.embedding_models import SENTENCES, TOKENIZERS, write_encoder
+from tests.support.sampling_chain import SETTINGS, paired, total_variation, wanted
 
 torch = pytest.importorskip("torch", reason="needs torch and transformers")
 transformers = pytest.importorskip("transformers", reason="needs torch and transformers")
@@ -48,7 +50,6 @@ def _model(name: str):
         for key, weight in model.named_parameters():
             if key.endswith("_proj.bias"):
                 weight.normal_(std=0.2)
-        model.model.embed_tokens.weight.copy_(model.model.embed_tokens.weight.half().float())
     return model
 
 
@@ -94,8 +95,6 @@ def test_random_model_embeds_the_same(name: str, pooling: str, tmp_path: Path) -
         for weight in model.parameters():
             if weight.ndim == 1:
                 weight.add_(torch.randn_like(weight) * 0.1)
-        table = model.get_input_embeddings().weight
-        table.copy_(table.half().float())
     model.save_pretrained(tmp_path / "hf")
     package = export_llm(tmp_path / "hf", tmp_path / "p", "f32", pooling=pooling)
     texts = [np.random.default_rng(i).integers(4, 320, n) for i, n in enumerate((300, 1, 17, 120))]
@@ -170,3 +169,23 @@ def test_transformers_read_a_checkpoint_as_the_source_does(tmp_path: Path) -> No
     found = evaluate(TRAINED, [tmp_path / "w8"], TEXT, EvaluationSettings(32, 200, python=sys.executable))[-1]
     assert found.name == "transformers"
     assert found.all.kl_max < 1e-6 and found.all.top1 == 1
+
+
+WARPERS = {
+    "temperature": "TemperatureLogitsWarper",
+    "top_k": "TopKLogitsWarper",
+    "top_p": "TopPLogitsWarper",
+    "min_p": "MinPLogitsWarper",
+}
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(WARPERS, 2)), ids="-".join)
+def test_the_chain_of_sampling_is_that_of_transformers(pair: tuple[str, str]) -> None:
+    logits = np.random.default_rng(4).normal(0, 1.5, 24).astype(np.float32)
+    config = transformers.GenerationConfig(do_sample=True, top_k=0, **{name: SETTINGS[name] for name in pair})
+    model = transformers.AutoModelForCausalLM.from_config(CONFIGS["qwen2"]())
+    chain = model._get_logits_processor(config, input_ids_seq_length=1, device="cpu")
+    assert {type(one).__name__ for one in chain} == {WARPERS[name] for name in pair}
+    scores = chain(torch.tensor([[0]]), torch.tensor(logits)[None])
+    theirs = torch.softmax(scores[0].double(), -1).numpy()
+    assert total_variation(theirs, wanted(paired(*pair), logits, [], {})) < 1e-6

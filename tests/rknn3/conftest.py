@@ -57,11 +57,11 @@ def write_tokenizer(folder: Path, special: dict[str, int] | None = None) -> Path
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
-    """A Qwen2 model in float32 with its tokenizer."""
+    """A Qwen2 model in float16, whose table programs read themselves, with its tokenizer."""
     folder = tmp_path_factory.mktemp("rknn3")
     write_model(folder / "hf", "qwen2", vocab_size=VOCAB, eos_token_id=VOCAB - 1)
     write_tokenizer(folder / "hf")
-    return export_llm(folder / "hf", folder / "tiny", "f32", max_context=256)
+    return export_llm(folder / "hf", folder / "tiny", "f16", max_context=256)
 
 
 class Talk:

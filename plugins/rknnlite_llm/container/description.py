@@ -9,7 +9,7 @@ It is no device file and cannot be mistaken for one: it has its own magic. Littl
 
 Version 2 says something about the architecture that programs which know version 1 only would not see, and compute otherwise.
 Weights, embeddings and tokenizer lie beside it: ``PREFIX.weight`` (safetensors, see ``rknnlite_llm.weights``),
-``PREFIX.embed.bin`` (float16, vocab x hidden) and ``PREFIX.tokenizer.gguf``.
+``PREFIX.embed.bin`` (float16, with float32 weights float32; vocab x hidden) and ``PREFIX.tokenizer.gguf``.
 """
 
 from __future__ import annotations
