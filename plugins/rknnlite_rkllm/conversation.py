@@ -171,6 +171,11 @@ class Conversation:
         """A conversation as our template writes it; raises ParamInvalid without one."""
         if self._ours is None:
             raise ParamInvalid(f"librkllmrt does not tell its chat template; {_TEMPLATE}")
+        if main.enable_thinking and isinstance(self._ours, LiteralTemplate):
+            raise ParamInvalid(
+                "enable_thinking means nothing to the text that set_chat_template gave; write what has the model think into that "
+                f"text, or {_TEMPLATE}"
+            )
         return self._ours.conversation(main, self._tools).text
 
     @property

@@ -213,6 +213,7 @@ class RkllmEngine(LlmEngine):
             cross_attention=settings.cross_attention,
             image_tags=tuple(settings.image_tags),  # type: ignore[arg-type]
             npu_cores=settings.npu_cores,
+            mirostat=tuple(settings.mirostat),  # type: ignore[arg-type]
         )
 
     def _opened(self, start: Start, asked: bool) -> tuple[Model, Start]:

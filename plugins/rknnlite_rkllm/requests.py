@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from rknnlite.spi.llm import CallState, InputKind, SamplingParams
 
 __all__ = [
+    "NO_MIROSTAT",
     "CallbackResult",
     "CrossAttention",
     "Media",
+    "Mirostat",
     "Mode",
     "Model",
     "Perf",
@@ -26,6 +28,9 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+Mirostat = tuple[int, float, float]
+"""Version (0: off, 1 or 2), tau and eta."""
+NO_MIROSTAT: Mirostat = (0, 5.0, 0.1)
 
 
 class Mode(enum.IntEnum):
@@ -57,6 +62,7 @@ class Start:
     cross_attention: bool = False
     image_tags: tuple[str, str, str] = ("", "", "")
     npu_cores: Optional[int] = None
+    mirostat: Mirostat = NO_MIROSTAT
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,7 @@ class Run:
     keep_history: bool = False
     max_new_tokens: int = 0
     sampling: Optional[SamplingParams] = None
+    mirostat: Mirostat = NO_MIROSTAT
     lora: str = ""
     save: str = ""
     once: bool = False
@@ -137,6 +144,19 @@ class RunEnd:
     code: int
     state: Optional[CallState] = None
     perf: Optional[Perf] = None
+
+    def is_complete(self, paused: bool) -> bool:
+        """Whether all went well; no callback tells of the end of a run that paused for good."""
+        return not self.code and (self.state is CallState.FINISH or (paused and self.state is None))
+
+    @property
+    def outcome(self) -> str:
+        """What went wrong in a run that did not end well."""
+        if self.code:
+            return f"failed with code {self.code}"
+        if self.state is CallState.ERROR:
+            return "returned 0, but its callback told of an error"
+        return "returned 0, but no callback told that the answer is complete (it may have been cut)"
 
 
 @dataclass(frozen=True)

@@ -290,6 +290,7 @@ class RkllmSession(Adapters):
             keep_history=steps[0].keeps and not params.prefill_only,
             max_new_tokens=params.max_new_tokens,
             sampling=self._params.sampling if self._engine.per_run else None,
+            mirostat=tuple(self._settings.mirostat),  # type: ignore[arg-type]
             lora=self._lora,
             save=save,
             once=params.prefill_only,
@@ -324,7 +325,7 @@ class RkllmSession(Adapters):
         end = time.perf_counter()
         if request.once:  # the library waits for the run to go on
             self._call_each([("clear_kvcache", False)])
-        state = self._ending(ended, listener, params)
+        state = self._ending(ended, listener, request)
         listener.finish()
         step.done(listener.answers[0].text)
         self._count()
@@ -334,7 +335,7 @@ class RkllmSession(Adapters):
         calls.result(LlmResult(), state)
         return summary
 
-    def _ending(self, ended: RunEnd, listener: RunListener, params: InferParams) -> CallState:
+    def _ending(self, ended: RunEnd, listener: RunListener, request: Run) -> CallState:
         """How the run ended; raises what went wrong, also where the library says that all is well."""
         failure, listener.failure = listener.failure, None
         if failure is not None:
@@ -345,14 +346,12 @@ class RkllmSession(Adapters):
                 del failure
         spoiled = error_in_log(self._what, self._model.log, spoiled=True)
         stopped = self._stop.is_set()
-        if spoiled is not None or (
-            not stopped and not listener.full and (ended.code or ended.state is CallState.ERROR)
-        ):
+        if spoiled is not None or not (stopped or listener.full or ended.is_complete(request.once)):
             self._conversation.run_failed()
-            raise spoiled or self._failed("rkllm_run", ended.code)
+            raise spoiled or self._failure(ended)
         if stopped:
             return CallState.STOP
-        full = listener.full or listener.count >= params.max_new_tokens > 0
+        full = listener.full or listener.count >= request.max_new_tokens > 0
         return CallState.MAX_NEW_TOKEN_REACHED if full else CallState.FINISH
 
     # -- asking the library -------------------------------------------------------------------------------
@@ -361,11 +360,9 @@ class RkllmSession(Adapters):
     def _what(self) -> str:
         return f"librkllmrt {self._engine.version} with {self._engine.file.path}"
 
-    def _failed(self, function: str, code: int) -> RknnError:
+    def _failure(self, ended: RunEnd) -> RknnError:
         known = error_in_log(self._what, self._model.log)
-        return known or RknnError(
-            f"{self._what}: {function} failed with code {code}; the library's log says why"
-        )
+        return known or RknnError(f"{self._what}: rkllm_run {ended.outcome}; the library's log says why")
 
     def _call_each(self, calls: Sequence[tuple[Any, ...]]) -> None:
         for name, *args in calls:

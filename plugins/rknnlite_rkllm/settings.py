@@ -13,6 +13,8 @@ from rknnlite.errors import ParamInvalid
 from rknnlite.files.reading import read_text
 from rknnlite.spi.types import check_options
 
+from .requests import NO_MIROSTAT, Mirostat
+
 __all__ = ["RkllmSettings"]
 
 _MOST_BATCH, _CPUS = 100, 32
@@ -39,6 +41,8 @@ class RkllmSettings:
             model as they are. None: that of the tokenizer beside the model, else the library's own.
         tool_tag: what results of tools are wrapped in by the library's own template.
         npu_cores: 1.0.x only; later files fix it.
+        mirostat: version (0: off, 1 or 2), tau and eta of the sampling that keeps answers equally surprising, instead of top_k
+            and top_p.
         old_driver: open models although the NPU driver is older than 0.9.7.
         patience: seconds that a run may go on after ``stop`` (a prefill cannot be interrupted).
     """
@@ -58,6 +62,7 @@ class RkllmSettings:
     chat_template: Optional[str] = None
     tool_tag: str = "tool_response"
     npu_cores: Optional[int] = None
+    mirostat: Mirostat = NO_MIROSTAT
     old_driver: bool = False
     patience: float = 60.0
 
@@ -92,7 +97,20 @@ class RkllmSettings:
             or not all(isinstance(tag, str) for tag in tags)
         ):
             raise ParamInvalid(f"image_tags is {tags!r}, must be three texts: start, end and content")
+        self._check_mirostat()
         _ = self.cpu_mask
+
+    def _check_mirostat(self) -> None:
+        given = self.mirostat
+        is_row = isinstance(given, (list, tuple)) and len(given) == 3
+        if not (
+            is_row
+            and given[0] in (0, 1, 2)
+            and all(type(x) in (int, float) and 0 < x < 1e4 for x in given[1:])
+        ):
+            raise ParamInvalid(
+                f"mirostat is {given!r}, must be (version, tau, eta): 0, 1 or 2, and two numbers above 0"
+            )
 
     @property
     def cpu_mask(self) -> int:

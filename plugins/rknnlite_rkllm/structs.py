@@ -14,7 +14,7 @@ from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi.llm import InputKind, LlmParams, SamplingParams
 
 from .abi.revisions import Revision, versions_with
-from .requests import CrossAttention, Media, Mode, Run, RunInput, Start
+from .requests import NO_MIROSTAT, CrossAttention, Media, Mirostat, Mode, Run, RunInput, Start
 
 __all__ = [
     "Kept",
@@ -32,7 +32,7 @@ Kept = list[Any]
 _NO_SAMPLING = ("seed", "min_p", "logit_bias")
 
 
-def sampling_values(sampling: SamplingParams) -> dict[str, Any]:
+def sampling_values(sampling: SamplingParams, mirostat: Mirostat = NO_MIROSTAT) -> dict[str, Any]:
     """Members of ``RKLLMParam`` and ``RKLLMSamplingParam``; raises ParamInvalid for what the library cannot do."""
     usual = SamplingParams()
     foreign = [name for name in _NO_SAMPLING if getattr(sampling, name) != getattr(usual, name)]
@@ -49,7 +49,8 @@ def sampling_values(sampling: SamplingParams) -> dict[str, Any]:
         for field in fields(sampling)
         if field.name not in _NO_SAMPLING
     }
-    return {**values, "mirostat": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1}
+    names = ("mirostat", "mirostat_tau", "mirostat_eta")
+    return {**values, **dict(zip(names, mirostat))}
 
 
 def one_of(params: LlmParams | Sequence[LlmParams]) -> LlmParams:
@@ -68,7 +69,7 @@ def fill_param(param: Any, abi: Revision, start: Start, kept: Kept) -> None:
     values = {
         "max_context_len": start.max_context_len,
         "max_new_tokens": start.max_new_tokens,
-        **sampling_values(start.sampling),
+        **sampling_values(start.sampling, start.mirostat),
     }
     for name, value in values.items():
         setattr(param, name, value)
@@ -208,7 +209,8 @@ def infer_struct(abi: Revision, run: Run, kept: Kept) -> Any:
     if abi.RKLLMSamplingParam is not None:
         struct.max_new_tokens = run.max_new_tokens
         if run.sampling is not None:
-            struct.sampling_params = ct.pointer(abi.RKLLMSamplingParam(**sampling_values(run.sampling)))
+            values = sampling_values(run.sampling, run.mirostat)
+            struct.sampling_params = ct.pointer(abi.RKLLMSamplingParam(**values))
     kept.append(struct)
     return struct
 

@@ -333,25 +333,29 @@ def test_export_holds_no_more_than_its_largest_tensor_and_a_half(tmp_path: Path,
     assert (calls, last[2]) == (last[1], "head"), "progress is told matrix by matrix"
 
 
+def _with_table(folder: Path, change: Callable[[np.ndarray], None]) -> np.ndarray:
+    """Change the table of tokens of a model of tests; the table."""
+    file = write_model(folder, "qwen2") / "model.safetensors"
+    source = SafeTensors(ModelFile(file).data)
+    tensors = {name: ("F32", source.float32(name).copy()) for name in source.names}
+    table = tensors["model.embed_tokens.weight"][1]
+    change(table)
+    write_safetensors(folder / "changed", tensors, {})
+    (folder / "changed").replace(file)
+    return table
+
+
 def test_a_float32_package_keeps_the_table_as_it_is(tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "hf", "qwen2")
-    file = SafeTensors(ModelFile(folder / "model.safetensors").data)
-    written = file.float32("model.embed_tokens.weight")
-    assert np.any(written != written.astype(np.float16))
+    table = _with_table(tmp_path / "hf", lambda table: np.multiply(table, 1.0001, out=table))
+    assert np.any(table != table.astype(np.float16))
     for weights, kind in (("f32", np.float32), ("f16", np.float16), ("w8", np.float16)):
-        package = export_llm(folder, tmp_path / weights, weights)
-        rows = EmbedTable(package.embed, *written.shape)(np.arange(len(written)))
-        assert rows.dtype == kind and np.array_equal(rows, written.astype(kind))
+        package = export_llm(tmp_path / "hf", tmp_path / weights, weights)
+        rows = EmbedTable(package.embed, *table.shape)(np.arange(len(table)))
+        assert rows.dtype == kind and np.array_equal(rows, table.astype(kind))
 
 
 def test_a_table_beyond_float16_is_refused_but_for_float32(tmp_path: Path) -> None:
-    write_model(tmp_path / "hf", "qwen2")
-    file = tmp_path / "hf" / "model.safetensors"
-    source = SafeTensors(ModelFile(file).data)
-    tensors = {name: ("F32", source.float32(name).copy()) for name in source.names}
-    tensors["model.embed_tokens.weight"][1][3] = 1e6
-    write_safetensors(tmp_path / "large", tensors, {})
-    shutil.move(tmp_path / "large", file)
+    _with_table(tmp_path / "hf", lambda table: np.put(table, 3, 1e6))
     with pytest.raises(ModelUnsupported, match="do not fit float16; --weights f32"):
         export_llm(tmp_path / "hf", tmp_path / "half", "f16")
     export_llm(tmp_path / "hf", tmp_path / "single", "f32")

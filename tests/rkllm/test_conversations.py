@@ -165,6 +165,17 @@ def test_roles_and_thoughts_of_old_versions(opened: Opener, version: str) -> Non
         session.run(PromptInput("x", enable_thinking=True), LONG)
 
 
+@pytest.mark.parametrize("version", ["1.1.4", "1.3.0"])
+def test_thoughts_have_no_place_in_literal_texts(opened: Opener, version: str) -> None:
+    session = talking(opened(version))
+    session.set_chat_template("", "<u>", "</u>")
+    with pytest.raises(
+        ParamInvalid, match="enable_thinking means nothing to the text that set_chat_template gave"
+    ):
+        session.run(PromptInput("x", enable_thinking=True), LONG)
+    session.run(PromptInput("x"), LONG)
+
+
 @pytest.mark.parametrize("version", EVERY)
 def test_literal_texts(opened: Opener, heard: Heard, version: str) -> None:
     session = talking(opened(version, "op show", max_new_tokens=600), heard)

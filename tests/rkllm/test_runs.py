@@ -114,13 +114,31 @@ def test_whatever_state_follows_an_abort(
     assert run.result(30).state is heard.states[-1] is CallState.STOP
 
 
-@pytest.mark.parametrize("how", ["never", "twice", "null"])
+@pytest.mark.parametrize("how", ["twice", "null"])
 def test_odd_ends(opened: Opener, heard: Heard, how: str, modes: Callable[..., None]) -> None:
     modes("1.2.3", finish=how)
     session = talking(opened("1.2.3", "op say", "say yes"), heard)
     summary = session.run(PromptInput("x"))
     assert (summary.state, summary.n_decode_tokens, heard.text) == (CallState.FINISH, 3, "yes")
     assert heard.states.count(CallState.FINISH) == 1
+
+
+@PLACES
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("never", "returned 0, but no callback told that the answer is complete"),
+        ("error", "returned 0, but its callback told of an error"),
+    ],
+)
+def test_a_run_that_returns_0_and_is_not_complete_is_an_error(
+    opened: Opener, heard: Heard, how: str, told: str, in_process: bool, modes: Callable[..., None]
+) -> None:
+    modes("1.2.3", finish=how)
+    session = talking(opened("1.2.3", "op say", "say yes", in_process=in_process), heard)
+    with pytest.raises(RknnError, match=told):
+        session.run(PromptInput("x"))
+    assert heard.text == "yes" and heard.states[-1] is CallState.ERROR
 
 
 @each
@@ -163,6 +181,23 @@ def test_sampling_and_length_of_each_run_from_1_3_0_on(opened: Opener, heard: He
     session.set_llm_param(LlmParams(sampling=SamplingParams(top_k=7, temperature=0.5, top_p=0.75)))
     session.run(PromptInput("x"))
     assert heard.text.startswith("top_k=7 top_p=0.75 temperature=0.5 ")
+    assert heard.text.endswith("mirostat=0 mirostat_tau=5 mirostat_eta=0.1")
+
+
+@pytest.mark.parametrize("version", ["1.1.4", "1.2.3", "1.3.0"])
+@PLACES
+def test_mirostat_is_an_option_of_the_model(
+    opened: Opener, heard: Heard, version: str, in_process: bool
+) -> None:
+    context = opened(version, "op sampling", in_process=in_process, mirostat=(2, 3.5, 0.25))
+    talking(context, heard).run(PromptInput("x"))
+    assert heard.text.endswith("mirostat=2 mirostat_tau=3.5 mirostat_eta=0.25")
+
+
+@pytest.mark.parametrize("wrong", [2, (3, 5.0, 0.1), (1, 0, 0.1), (1, 5.0), "2"])
+def test_mirostat_of_another_form_is_refused(opened: Opener, wrong: object) -> None:
+    with pytest.raises(ParamInvalid, match="mirostat is"):
+        opened("1.3.0", "op sampling", mirostat=wrong)
 
 
 @pytest.mark.parametrize("version", EVERY[:-1])

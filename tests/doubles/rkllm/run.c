@@ -276,6 +276,10 @@ static int finish(run *r) {
     if (r->h->stop && !strcmp(modes.abort, "none")) return 0;
     if (r->h->stop && !strcmp(modes.abort, "error")) return fail(r, "aborted");
     if (!strcmp(modes.finish, "never")) return 0;
+    if (!strcmp(modes.finish, "error")) { /* told by the callback alone */
+        fail(r, "the run failed");
+        return 0;
+    }
     report(r, FINISHED);
     if (!strcmp(modes.finish, "twice")) report(r, FINISHED);
     return 0;
