@@ -127,6 +127,8 @@ def _write_all(writer: _Writer) -> None:
     source.check_all_read()
     if arch.head:
         family, shape = FAMILIES[arch.family], (arch.vocab_size, arch.hidden)
+        if arch.head_bias:
+            writer.plain("", {"head_bias": source.head(family.head_bias_name, arch.vocab_size)})
         writer.matrix("head", source.table(arch) if arch.tied else source.widened(family.head, *shape))
 
 

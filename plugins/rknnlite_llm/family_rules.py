@@ -49,6 +49,18 @@ def _llama(config: ConfigFields, arch: Architecture) -> Architecture:
     return replace(arch, mlp_bias=config.flag("mlp_bias"))
 
 
+@_rule("arcee", "nemotron")
+def _arcee(config: ConfigFields, arch: Architecture) -> Architecture:
+    config.only("pretraining_tp", 1)
+    return replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"))
+
+
+@_rule("phi")
+def _phi(config: ConfigFields, arch: Architecture) -> Architecture:
+    config.only("qk_layernorm", False)
+    return replace(arch, out_bias=True, mlp_bias=True)
+
+
 @_rule("qwen2")
 def _qwen2(config: ConfigFields, arch: Architecture) -> Architecture:
     config.get("attention_bias")  # its queries, keys and values have biases whatever it says

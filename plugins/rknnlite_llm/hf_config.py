@@ -25,6 +25,7 @@ _ACTIVATIONS = {
     "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
+    "relu2": "relu2",
 }
 """Activations as ``config.json`` spells them -> as a package does."""
 
@@ -68,6 +69,7 @@ def _decoder(config: ConfigFields, family: LlmFamily) -> Architecture:
         gated=family.gated,
         qk_norm_whole=family.qk_norm_whole,
         causal=family.causal,
+        head_bias=family.head_bias,
         embed_norm=bool(family.embed_norm),
     )
     arch = replace(arch, rope=rope_of(config, arch, family))

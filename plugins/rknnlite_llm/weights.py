@@ -142,6 +142,8 @@ def vectors(arch: Architecture) -> dict[str, int]:
     if arch.encoder or arch.norm_bias:
         ends += [f"{name}_bias" for name in ends]
     every = {**_of_layers(arch, layer_vectors), **dict.fromkeys(ends, arch.hidden)}
+    if arch.head and arch.head_bias:
+        every["head_bias"] = arch.vocab_size
     scorer = arch.scorer
     if scorer is None:
         return every

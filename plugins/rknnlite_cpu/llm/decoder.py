@@ -64,6 +64,7 @@ class Decoder:
         ends = found.ends()
         self._norm, self._embed_norm = _norm(arch, ends, "norm"), _norm(arch, ends, "embed_norm")
         self._head = found.matrix("head") if arch.head else None
+        self._head_bias = ends.get("head_bias")
 
     def forward(self, parts: Sequence[tuple[Union[Array, DecoderInput], KvCache]]) -> list[Array]:
         """Run (n, hidden) float32 embeddings, or rows, behind what each cache holds; hidden states (n, hidden), normalised.
@@ -110,6 +111,8 @@ class Decoder:
         scales = self.arch.scales
         with limited(cores()):
             logits = self._head(np.concatenate(hidden))
+            if self._head_bias is not None:
+                logits += self._head_bias
             if scales.logit != 1:
                 logits *= np.float32(scales.logit)
             return capped(logits, scales.logit_cap) if scales.logit_cap else logits

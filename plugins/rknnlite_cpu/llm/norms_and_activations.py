@@ -70,10 +70,15 @@ def _relu(x: Array) -> Array:
     return np.asarray(np.maximum(x, np.float32(0)))
 
 
+def _relu2(x: Array) -> Array:
+    return np.asarray(np.square(_relu(x)))
+
+
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "silu": _silu,
     "gelu": gelu,
     "gelu_tanh": _gelu_tanh,
     "relu": _relu,
+    "relu2": _relu2,
 }
 """By the name that a package has."""

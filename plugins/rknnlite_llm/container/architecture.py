@@ -31,7 +31,7 @@ __all__ = [
     "read_architecture",
 ]
 
-ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2")
 _LONGEST_CONV = 64
 
 
@@ -156,6 +156,7 @@ class Architecture:
         each_layer: as many as layers, or none: all are alike.
         media: what it says of images and videos, where they count in positions or layers.
         scorer: the model gives scores of texts.
+        head_bias: logits have a bias.
         second_type: tokens of the second of two texts are marked as such.
     """
 
@@ -193,6 +194,7 @@ class Architecture:
     media: Optional[Media] = None
     scorer: Optional[Scorer] = None
     second_type: bool = False
+    head_bias: bool = False
 
     @property
     def encoder(self) -> bool:
@@ -290,6 +292,7 @@ _FLAGS = (
     "embed_norm",
     "conv_bias",
     "second_type",
+    "head_bias",
 )
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
 

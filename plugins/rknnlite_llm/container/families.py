@@ -102,6 +102,7 @@ class LlmFamily:
         activations: those that are computed, as ``config.json`` spells them; the first one where it does not say.
         kv_heads: heads of keys and values where ``config.json`` does not say, 0: as many as queries have.
         head_dim: channels of a head where it does not say, 0: ``hidden / heads``.
+        head_bias: logits have a bias.
         score_activation: behind ``score_dense``.
         doubled_mark: in a pair of texts the mark between them stands twice.
         final: name of the norm behind the last layer; ``head``: whole name of the head.
@@ -135,10 +136,16 @@ class LlmFamily:
     activations: tuple[str, ...] = ("silu",)
     kv_heads: int = 0
     head_dim: int = 0
+    head_bias: bool = False
     score_activation: str = "tanh"
     doubled_mark: bool = False
     final: str = "norm"
     head: str = "lm_head.weight"
+
+    @property
+    def head_bias_name(self) -> str:
+        """Whole name of the bias of the head."""
+        return self.head[: -len("weight")] + "bias"
 
 
 _BERT = LayerTensors(
@@ -191,6 +198,8 @@ _MIXTRAL = LayerTensors(
     expert_gate_up=("w1", "w3"),
     expert_down=("w2",),
 )
+_PLAIN = LayerTensors(gate_up=("mlp.up_proj",))
+_PHI = LayerTensors(out=("self_attn.dense",), gate_up=("mlp.fc1",), down=("mlp.fc2",))
 _STARCODER2 = LayerTensors(gate_up=("mlp.c_fc",), down=("mlp.c_proj",))
 
 
@@ -298,6 +307,18 @@ _ROWS = (
     LlmFamily(
         "starcoder2", pre_tokenizer="starcoder", norm=Norm.LAYER, norm_bias=True, gated=False, tensors=_STARCODER2, tied=True,
         eps="norm_epsilon", eps_default=1e-5, kv_heads=2, activations=("gelu_pytorch_tanh", "gelu", "gelu_new", "gelu_fast"),
+    ),
+    LlmFamily(
+        "arcee", pre_tokenizer="llama-bpe", gated=False, tensors=_PLAIN, activations=("relu2",), eps_default=1e-5
+    ),
+    LlmFamily(
+        "nemotron", pre_tokenizer="default", norm=Norm.LAYER, norm_bias=True, norm_offset=1.0, gated=False, tensors=_PLAIN,
+        turned=0.5, activations=("relu2",), eps="norm_eps", eps_default=1e-5,
+    ),
+    LlmFamily(
+        "phi", pre_tokenizer="default", norm=Norm.LAYER, norm_bias=True, order=Order.PARALLEL, gated=False, tensors=_PHI,
+        qkv_bias=True, turned=0.5, activations=("gelu_new", "gelu_pytorch_tanh", "gelu", "gelu_fast"), eps="layer_norm_eps",
+        eps_default=1e-5, final="final_layernorm", head_bias=True,
     ),
     _cohere("cohere", 5e5),
     _cohere("cohere2", 1e4),
