@@ -25,7 +25,8 @@ _NO_NUMBERS = frozenset((
     "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type", "prefix", "problem_type", "reference_compile",
     "remove_invalid_values", "repad_logits_with_grad", "repetition_penalty", "resid_pdrop", "residual_dropout",
     "return_dict", "return_dict_in_generate", "router_aux_loss_coef", "router_jitter_noise", "sentence_transformers",
-    "sep_token_id", "sparse_pred_ignore_index", "sparse_prediction", "suppress_tokens", "task_specific_params",
+    "sep_token_id", "sparse_pred_ignore_index", "sparse_prediction", "summary_activation", "summary_first_dropout",
+    "summary_proj_to_labels", "summary_type", "summary_use_proj", "suppress_tokens", "task_specific_params",
     "temperature", "tf_legacy_loss", "tokenizer_class", "top_k", "top_p", "torch_dtype", "transformers.js_config",
     "transformers_version", "typical_p", "unk_token_id", "unsloth_fixed", "unsloth_version", "use_cache",
 ))  # fmt: skip

@@ -199,7 +199,10 @@ class _Layer:
         """A matrix or a bias as ours has it."""
         parts, sizes = self._sources[name]
         sizes = sizes if len(parts) == len(sizes) else (sum(sizes),)  # all rows in one tensor
-        found = [self._one(f"{part}.{what}", size, *inputs) for part, size in zip(parts, sizes)]
+        turned = self._family.transposed and bool(inputs)
+        shapes = [(*inputs, size) if turned else (size, *inputs) for size in sizes]
+        found = [self._one(f"{part}.{what}", *shape) for part, shape in zip(parts, shapes)]
+        found = [rows.T for rows in found] if turned else found
         rows = found[0] if len(found) == 1 else np.concatenate(found)
         order = qkv_order(self._arch, self._family) if name == "qkv" else None
         return rows if order is None else rows[order]
@@ -245,6 +248,9 @@ def _ends(writer: _Writer) -> None:
         vectors[ours] = source.get(f"{theirs}.weight", arch.hidden) + np.float32(family.norm_offset)
         if arch.norm_bias:
             vectors[f"{ours}_bias"] = source.get(f"{theirs}.bias", arch.hidden)
+    if arch.positions:
+        first = family.first_position
+        vectors["positions"] = source.get(family.positions, first + arch.max_position, arch.hidden)[first:]
     writer.plain("", vectors)
 
 

@@ -61,6 +61,56 @@ def _phi(config: ConfigFields, arch: Architecture) -> Architecture:
     return replace(arch, out_bias=True, mlp_bias=True)
 
 
+@_rule("gpt_neox")
+def _gpt_neox(config: ConfigFields, arch: Architecture) -> Architecture:
+    arch = attention_bias(config, arch, usual=True)
+    order = Order.SIDES if config.flag("use_parallel_residual", True) else Order.PRE
+    return replace(arch, mlp_bias=True, order=order)
+
+
+@_rule("falcon")
+def _falcon(config: ConfigFields, arch: Architecture) -> Architecture:
+    config.only("alibi", False)
+    biased, grouped = config.flag("bias"), config.flag("new_decoder_architecture")
+    parallel = config.flag("parallel_attn", True)
+    config.get("rotary")
+    norms = config.number("num_ln_in_parallel_attn", 2 if grouped else 1)
+    alone = 1 if config.flag("multi_query", True) else arch.heads
+    order = (Order.SIDES if norms == 2 else Order.PARALLEL) if parallel else Order.PRE
+    if order is Order.SIDES and not grouped or order is Order.PRE and grouped:
+        raise config.refusal("new_decoder_architecture", f"not with parallel_attn {parallel} and {norms} norms")
+    return replace(
+        arch,
+        family="falcon-sides" if order is Order.SIDES else arch.family,
+        kv_heads=arch.kv_heads if grouped else alone,
+        qkv_bias=biased,
+        out_bias=biased,
+        mlp_bias=biased,
+        order=order,
+    )
+
+
+@_rule("gpt2")
+def _gpt2(config: ConfigFields, arch: Architecture) -> Architecture:
+    config.only("scale_attn_weights", True)
+    config.only("scale_attn_by_inverse_layer_idx", False)
+    for unused in ("n_ctx", "reorder_and_upcast_attn", "attn_pdrop"):
+        config.get(unused)
+    return replace(arch, out_bias=True, mlp_bias=True)
+
+
+@_rule("opt")
+def _opt(config: ConfigFields, arch: Architecture) -> Architecture:
+    config.only("do_layer_norm_before", True)
+    config.only("_remove_final_layer_norm", False)
+    config.only("word_embed_proj_dim", arch.hidden)
+    config.only("layer_norm_elementwise_affine", True)
+    for unused in ("dropout", "layerdrop", "init_std"):
+        config.get(unused)
+    biased = config.flag("enable_bias", True)
+    return replace(arch, qkv_bias=biased, out_bias=biased, mlp_bias=biased)
+
+
 @_rule("qwen2")
 def _qwen2(config: ConfigFields, arch: Architecture) -> Architecture:
     config.get("attention_bias")  # its queries, keys and values have biases whatever it says

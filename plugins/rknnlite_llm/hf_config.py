@@ -9,8 +9,10 @@ from typing import Any
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 
 from .config_fields import ConfigFields
+from .container.architecture import Turn
 from .container.description import Architecture, Rope
 from .container.families import FAMILIES, LlmFamily
+from .family_parts import layered
 from .family_rules import RULES
 from .multimodal_config import COMPOSED, language_part
 from .rope_config import rope_of
@@ -37,7 +39,8 @@ def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
     """
     part = language_part(config)
     family = _family(part.config)
-    settings = ConfigFields(part.config, part.where)
+    usual = dict(family.renamed)
+    settings = ConfigFields({usual.get(key, key): value for key, value in part.config.items()}, part.where)
     made = _encoder(settings, family) if family.encoder else _decoder(settings, family)
     settings.finish()
     return replace(made, head=head and made.causal and not family.encoder, media=part.media)
@@ -48,7 +51,7 @@ def _decoder(config: ConfigFields, family: LlmFamily) -> Architecture:
     arch = Architecture(
         family=family.name,
         hidden=hidden,
-        intermediate=config.number("intermediate_size"),
+        intermediate=config.number("intermediate_size", 4 * hidden if family.renamed else None),
         layers=config.number("num_hidden_layers"),
         heads=heads,
         kv_heads=config.number(
@@ -70,10 +73,13 @@ def _decoder(config: ConfigFields, family: LlmFamily) -> Architecture:
         qk_norm_whole=family.qk_norm_whole,
         causal=family.causal,
         head_bias=family.head_bias,
+        positions=bool(family.positions),
         embed_norm=bool(family.embed_norm),
     )
     arch = replace(arch, rope=rope_of(config, arch, family))
     arch = RULES[family.name](config, arch) if family.name in RULES else arch
+    if arch.positions:
+        arch = layered(arch, [replace(arch.kind(i), turn=Turn.NONE) for i in range(arch.layers)])
     if arch.rope.scaling == "dynamic":  # frequencies follow the length beyond what the file calls the longest
         arch = replace(arch, max_position=int(arch.max_position * arch.rope.factor))
     return arch

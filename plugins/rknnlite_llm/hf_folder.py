@@ -29,13 +29,17 @@ _MODES = {
     "pooling_mode_cls_token": Pooling.CLS,
 }
 _NAMES = {"lasttoken": Pooling.LAST, "mean": Pooling.MEAN, "cls": Pooling.CLS}
-_OF_NO_CONSEQUENCE = ("rotary_emb.inv_freq", "self_attn.masked_bias")
+_OF_NO_CONSEQUENCE = ("rotary_emb.inv_freq", "self_attn.masked_bias", "attention.masked_bias", "attn.masked_bias")
 """Ends of names of tensors that follow from ``config.json``, or belong to the program that made the file."""
 _PREFIXES = {
     "model.": "",
     "": "",
     "bert.": "",
     "roberta.": "",
+    "gpt_neox.": "",
+    "transformer.": "",
+    "model.decoder.": "",
+    "decoder.": "",
     "model.language_model.": "",
     "language_model.model.": "language_model.",
     "model.text_model.": "",

@@ -76,9 +76,13 @@ def layer_norms(arch: Architecture, layer: int) -> list[str]:
         return ["norm1", "norm2"]
     before = ["norm1", "norm2"] if arch.kind(layer).normed else ["norm2"]
     behind = ["post1", "post2"]
-    return {Order.PRE: before, Order.POST: behind, Order.BOTH: before + behind, Order.PARALLEL: ["norm1"]}[
-        arch.order
-    ]
+    return {
+        Order.PRE: before,
+        Order.SIDES: before,
+        Order.POST: behind,
+        Order.BOTH: before + behind,
+        Order.PARALLEL: ["norm1"],
+    }[arch.order]
 
 
 def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
@@ -159,7 +163,7 @@ def vectors(arch: Architecture) -> dict[str, int]:
 def tables(arch: Architecture) -> dict[str, tuple[int, int]]:
     """Every float32 matrix that stays as it is: name -> shape."""
     every = _of_layers(arch, layer_tables)
-    if arch.encoder:
+    if arch.encoder or arch.positions:
         every["positions"] = (arch.max_position, arch.hidden)
     if arch.second_type:
         every["second_type"] = (1, arch.hidden)

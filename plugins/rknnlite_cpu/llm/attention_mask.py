@@ -20,7 +20,7 @@ _MASKED = np.float32(-1e30)
 class Chunk:
     """``count`` tokens behind what ``cache`` holds; layers of a kind share what is computed here.
 
-    ``positions`` as ``DecoderInput`` has them.
+    ``positions`` as ``DecoderInput`` has them, int64 (axes, count).
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Chunk:
     ) -> None:
         self._arch, self.cache, self.count = arch, cache, count
         self._numbers = cache.total + np.arange(count)
-        self._positions = (cache.position + np.arange(count))[None] if positions is None else positions
+        self.positions = (cache.position + np.arange(count))[None] if positions is None else positions
         self._dropping = cache.total + count > cache.size  # then the cache is full, see KvCache.room
         self._reach = cache.reach_of(count)
         self._turns: dict[Turn, tuple[Array, Array]] = {}
@@ -43,14 +43,14 @@ class Chunk:
     def turn(self, which: Turn) -> tuple[Array, Array]:
         """Cosine and sine of the tokens."""
         if which not in self._turns:
-            self._turns[which] = self._turned(which, self._positions)
+            self._turns[which] = self._turned(which, self.positions)
         return self._turns[which]
 
     def kept_turn(self, which: Turn) -> tuple[Array, Array]:
         """The same for products with the first ``keep`` slots."""
         if which not in self._kept:
             dropped = self._numbers - np.minimum(self._numbers, self.cache.size - 1)
-            self._kept[which] = self._turned(which, np.maximum(self._positions - dropped, self.cache.keep))
+            self._kept[which] = self._turned(which, np.maximum(self.positions - dropped, self.cache.keep))
         return self._kept[which]
 
     def _turned(self, which: Turn, positions: Array) -> tuple[Array, Array]:

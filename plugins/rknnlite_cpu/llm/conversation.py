@@ -38,7 +38,7 @@ class Conversation:
 
     def __init__(self, model: LlmModel, size: int) -> None:
         self.model = model
-        self.policy = KvPolicy.RECURRENT
+        self.policy = self._policy(KvPolicy.DEFAULT)
         self.tools: list[Any] = []
         self._n_keep = 0
         self._system_text: tuple[str, Array] | None = None  # the last one, so that it is tokenised once
@@ -113,8 +113,19 @@ class Conversation:
             raise ParamInvalid(f"n_keep is {n_keep}, the cache has {self._size} tokens")
         if self._cache is not None and self._cache.wrapped:
             raise ContextInvalid("the cache has dropped tokens already; clear it before changing its policy")
-        self.policy = KvPolicy.RECURRENT if policy == KvPolicy.DEFAULT else policy
+        self.policy = self._policy(policy)
         self._n_keep = n_keep
+
+    def _policy(self, policy: KvPolicy) -> KvPolicy:
+        """What is meant; raises ParamInvalid for a ring where positions end with the cache."""
+        learnt = self.model.arch.positions
+        if learnt and policy == KvPolicy.RECURRENT:
+            raise ParamInvalid(
+                f"model {self.model.name} has learnt {self.model.arch.max_position} positions and cannot go on behind them; leave "
+                "KvPolicy.NORMAL"
+            )
+        usual = KvPolicy.NORMAL if learnt else KvPolicy.RECURRENT
+        return usual if policy == KvPolicy.DEFAULT else policy
 
     def _settle_ring(self) -> None:
         """Decide how many tokens stay; possible as long as nothing has been dropped."""

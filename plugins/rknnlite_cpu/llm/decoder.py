@@ -65,6 +65,7 @@ class Decoder:
         self._norm, self._embed_norm = _norm(arch, ends, "norm"), _norm(arch, ends, "embed_norm")
         self._head = found.matrix("head") if arch.head else None
         self._head_bias = ends.get("head_bias")
+        self._positions = found.table("positions") if arch.positions else None
 
     def forward(self, parts: Sequence[tuple[Union[Array, DecoderInput], KvCache]]) -> list[Array]:
         """Run (n, hidden) float32 embeddings, or rows, behind what each cache holds; hidden states (n, hidden), normalised.
@@ -79,6 +80,9 @@ class Decoder:
         x = np.concatenate([rows.embeds for rows, _ in given])
         if self.arch.scales.embed != 1:
             x *= np.float32(self.arch.scales.embed)
+        if self._positions is not None:
+            for place, chunk in zip(places, chunks):
+                x[place] += self._positions[chunk.positions[0]]
         adapters = [(place, cache.adapters) for place, (_, cache) in zip(places, parts)]
         with limited(cores()), adapting(adapters):
             x = self._embed_norm(x)
@@ -97,6 +101,8 @@ class Decoder:
         if self.arch.order is Order.PARALLEL:
             normed = layer.norm1(x)
             x += self._scaled(layer.mixer(normed, parts) + layer.network(normed))
+        elif self.arch.order is Order.SIDES:
+            x += self._scaled(layer.mixer(layer.norm1(x), parts) + layer.network(layer.norm2(x)))
         else:
             x += self._scaled(layer.post1(layer.mixer(layer.norm1(x), parts)))
             x += self._scaled(layer.post2(layer.network(layer.norm2(x))))

@@ -157,6 +157,7 @@ class Architecture:
         media: what it says of images and videos, where they count in positions or layers.
         scorer: the model gives scores of texts.
         head_bias: logits have a bias.
+        positions: what a token's position adds to its embedding was learnt, and ends with ``max_position``.
         second_type: tokens of the second of two texts are marked as such.
     """
 
@@ -195,6 +196,7 @@ class Architecture:
     scorer: Optional[Scorer] = None
     second_type: bool = False
     head_bias: bool = False
+    positions: bool = False
 
     @property
     def encoder(self) -> bool:
@@ -293,6 +295,7 @@ _FLAGS = (
     "conv_bias",
     "second_type",
     "head_bias",
+    "positions",
 )
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
 

@@ -30,13 +30,14 @@ class Order(str, enum.Enum):
     """Where the norms of a layer stand, whose halves are ``f`` (attention) and ``g`` (the network).
 
     ``PRE``: ``x += f(norm(x))``; ``POST``: ``x += norm(f(x))``; ``BOTH``: ``x += norm(f(norm(x)))``, and so for ``g``;
-    ``PARALLEL``: ``y = norm(x)``, ``x += f(y) + g(y)``.
+    ``PARALLEL``: ``y = norm(x)``, ``x += f(y) + g(y)``; ``SIDES``: the same with a norm for either half.
     """
 
     PRE = "pre"
     POST = "post"
     BOTH = "both"
     PARALLEL = "parallel"
+    SIDES = "sides"
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,9 @@ class LlmFamily:
         kv_heads: heads of keys and values where ``config.json`` does not say, 0: as many as queries have.
         head_dim: channels of a head where it does not say, 0: ``hidden / heads``.
         head_bias: logits have a bias.
+        positions: name of the learnt positions of a decoder; empty: none.
+        transposed: matrices of layers lie as (inputs, outputs).
+        renamed: keys of ``config.json`` that others call otherwise: (theirs, the usual one).
         score_activation: behind ``score_dense``.
         doubled_mark: in a pair of texts the mark between them stands twice.
         final: name of the norm behind the last layer; ``head``: whole name of the head.
@@ -137,6 +141,9 @@ class LlmFamily:
     kv_heads: int = 0
     head_dim: int = 0
     head_bias: bool = False
+    positions: str = ""
+    transposed: bool = False
+    renamed: tuple[tuple[str, str], ...] = ()
     score_activation: str = "tanh"
     doubled_mark: bool = False
     final: str = "norm"
@@ -200,6 +207,28 @@ _MIXTRAL = LayerTensors(
 )
 _PLAIN = LayerTensors(gate_up=("mlp.up_proj",))
 _PHI = LayerTensors(out=("self_attn.dense",), gate_up=("mlp.fc1",), down=("mlp.fc2",))
+_NEOX = LayerTensors(
+    qkv=("attention.query_key_value",),
+    out=("attention.dense",),
+    gate_up=("mlp.dense_h_to_4h",),
+    down=("mlp.dense_4h_to_h",),
+)
+_FALCON = replace(_NEOX, qkv=("self_attention.query_key_value",), out=("self_attention.dense",))
+_GPT2 = LayerTensors(
+    qkv=("attn.c_attn",),
+    out=("attn.c_proj",),
+    gate_up=("mlp.c_fc",),
+    down=("mlp.c_proj",),
+    norm1="ln_1",
+    norm2="ln_2",
+)
+_OPT = LayerTensors(
+    out=("self_attn.out_proj",),
+    gate_up=("fc1",),
+    down=("fc2",),
+    norm1="self_attn_layer_norm",
+    norm2="final_layer_norm",
+)
 _STARCODER2 = LayerTensors(gate_up=("mlp.c_fc",), down=("mlp.c_proj",))
 
 
@@ -254,6 +283,36 @@ def _cohere(name: str, theta: float) -> LlmFamily:
         theta=theta,
         eps="layer_norm_eps",
         eps_default=1e-5,
+    )
+
+
+def _falcon(name: str, tensors: LayerTensors) -> LlmFamily:
+    """Models with a norm for each of two parallel halves call them otherwise."""
+    return LlmFamily(
+        name,
+        pre_tokenizer="falcon",
+        norm=Norm.LAYER,
+        norm_bias=True,
+        gated=False,
+        tensors=tensors,
+        tied=True,
+        qkv_grouped=True,
+        eps="layer_norm_eps",
+        eps_default=1e-5,
+        activations=("gelu", "gelu_new", "gelu_pytorch_tanh"),
+        layers="h.",
+        table="word_embeddings.weight",
+        final="ln_f",
+        renamed=(
+            ("num_kv_heads", "num_key_value_heads"),
+            ("n_head_kv", "num_key_value_heads"),
+            ("n_head", "num_attention_heads"),
+            ("n_layer", "num_hidden_layers"),
+            ("n_embed", "hidden_size"),
+            ("ffn_hidden_size", "intermediate_size"),
+            ("activation", "hidden_act"),
+            ("layer_norm_epsilon", "layer_norm_eps"),
+        ),
     )
 
 
@@ -319,6 +378,30 @@ _ROWS = (
         "phi", pre_tokenizer="default", norm=Norm.LAYER, norm_bias=True, order=Order.PARALLEL, gated=False, tensors=_PHI,
         qkv_bias=True, turned=0.5, activations=("gelu_new", "gelu_pytorch_tanh", "gelu", "gelu_fast"), eps="layer_norm_eps",
         eps_default=1e-5, final="final_layernorm", head_bias=True,
+    ),
+    LlmFamily(
+        "gpt_neox", pre_tokenizer="olmo", norm=Norm.LAYER, norm_bias=True, order=Order.SIDES, gated=False, tensors=_NEOX,
+        qkv_grouped=True, turned=0.25, eps="layer_norm_eps", eps_default=1e-5, table="embed_in.weight", final="final_layer_norm",
+        head="embed_out.weight", activations=("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu"),
+        renamed=(("rotary_pct", "partial_rotary_factor"), ("rotary_emb_base", "rope_theta")),
+    ),
+    _falcon("falcon", _FALCON),
+    _falcon("falcon-sides", replace(_FALCON, norm1="ln_attn", norm2="ln_mlp")),
+    LlmFamily(
+        "gpt2", pre_tokenizer="gpt-2", norm=Norm.LAYER, norm_bias=True, gated=False, tensors=_GPT2, qkv_bias=True, tied=True,
+        transposed=True, layers="h.", table="wte.weight", positions="wpe.weight", final="ln_f", eps="layer_norm_eps",
+        eps_default=1e-5, activations=("gelu_new", "gelu", "gelu_fast", "gelu_pytorch_tanh", "relu", "silu"),
+        renamed=(
+            ("n_embd", "hidden_size"), ("n_layer", "num_hidden_layers"), ("n_head", "num_attention_heads"),
+            ("n_inner", "intermediate_size"), ("n_positions", "max_position_embeddings"), ("activation_function", "hidden_act"),
+            ("layer_norm_epsilon", "layer_norm_eps"),
+        ),
+    ),
+    LlmFamily(
+        "opt", pre_tokenizer="gpt-2", norm=Norm.LAYER, norm_bias=True, gated=False, tensors=_OPT, tied=True,
+        positions="embed_positions.weight", first_position=2, final="final_layer_norm", eps="layer_norm_eps", eps_default=1e-5,
+        activations=("relu", "gelu", "gelu_new"),
+        renamed=(("ffn_dim", "intermediate_size"), ("activation_function", "hidden_act")),
     ),
     _cohere("cohere", 5e5),
     _cohere("cohere2", 1e4),
