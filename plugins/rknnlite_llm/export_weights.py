@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -34,6 +35,7 @@ __all__ = ["Progress", "qkv_order", "write_weights"]
 
 Array = NDArray[Any]
 Progress = Optional[Callable[[int, int, str], None]]
+_EXPERT = re.compile(r"experts\.(\d+)\.(\w+)")
 _PIECE = 1 << 20
 """Weights that are packed at a time."""
 _ID = 32
@@ -157,7 +159,26 @@ class _Layer:
             sizes = layer_vectors(self._arch, self._number)
             for name in ("q_norm", "k_norm"):
                 vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name]) + self._offset
+        sizes = layer_vectors(self._arch, self._number)
+        if "router_correction" in sizes:
+            vectors["router_correction"] = self._correction(sizes["router_correction"])
+        if "xielu" in sizes:
+            vectors["xielu"] = self._xielu()
         self._writer.plain(self._ours, {**vectors, **self._tables()})
+
+    def _correction(self, count: int) -> Array:
+        """Some files have it as a vector, others as a row."""
+        name = self._family.tensors.router_correction
+        shape = (1, count) if "moe_statics" in name else (count,)
+        return self._one(name, *shape).reshape(count)
+
+    def _xielu(self) -> Array:
+        """Both alphas, beta and eps; the files have what a softplus makes the alphas of."""
+        positive, negative = (
+            np.logaddexp(np.float64(0), self._one(f"mlp.act_fn.{name}", 1))[0] for name in ("alpha_p", "alpha_n")
+        )
+        beta, eps = (float(self._one(f"mlp.act_fn.{name}")) for name in ("beta", "eps"))
+        return np.array([positive, beta + negative, beta, eps], np.float32)
 
     @property
     def _offset(self) -> np.float32:
@@ -188,15 +209,21 @@ class _Layer:
             if experts
             else []
         )
-        if experts and experts.shared:
-            places.append(("shared.", names.shared, experts.shared))
         for ours, theirs, width in places:
             made[f"{ours}{first}"] = tuple(theirs + name for name in names.expert_gate_up), network(width)
             made[f"{ours}down"] = tuple(theirs + name for name in names.expert_down), (arch.hidden,)
+        if experts and experts.shared:
+            up, down = names.shared_gate_up or names.expert_gate_up, names.shared_down or names.expert_down
+            made[f"shared.{first}"] = tuple(names.shared + name for name in up), network(experts.shared)
+            made["shared.down"] = tuple(names.shared + name for name in down), (arch.hidden,)
         return made
 
     def _rows(self, name: str, what: str, *inputs: int) -> Array:
         """A matrix or a bias as ours has it."""
+        expert = _EXPERT.match(name)
+        stacks = self._family.tensors.expert_stacks
+        if expert and any(stacks):
+            return self._of_stack(stacks[expert[2] == "down"], int(expert[1]), sum(self._sources[name][1]), *inputs)
         parts, sizes = self._sources[name]
         sizes = sizes if len(parts) == len(sizes) else (sum(sizes),)  # all rows in one tensor
         turned = self._family.transposed and bool(inputs)
@@ -206,6 +233,11 @@ class _Layer:
         rows = found[0] if len(found) == 1 else np.concatenate(found)
         order = qkv_order(self._arch, self._family) if name == "qkv" else None
         return rows if order is None else rows[order]
+
+    def _of_stack(self, name: str, number: int, *shape: int) -> Array:
+        """The matrix of one expert of all, which lie in one tensor."""
+        assert self._arch.experts is not None
+        return self._writer.source.lazy(self._theirs + name, self._arch.experts.count, *shape)[number]
 
     def _tables(self) -> dict[str, Array]:
         names, shapes = self._family.tensors, layer_tables(self._arch, self._number)

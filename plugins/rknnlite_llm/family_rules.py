@@ -26,13 +26,15 @@ from .family_parts import (
 )
 from .rope_config import with_sections
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "lfm2", "rule"]
 
 Rule = Callable[[ConfigFields, Architecture], Architecture]
 RULES: dict[str, Rule] = {}
 
 
-def _rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Registers the rule of these families."""
+
     def register(rule: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, rule))
         return rule
@@ -40,7 +42,7 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-@_rule("llama")
+@rule("llama")
 def _llama(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)  # others sum in pieces
     for unused in ("pixel_shuffle_factor", "perceiver_config"):  # of the encoder in front of SmolVLM's
@@ -49,26 +51,51 @@ def _llama(config: ConfigFields, arch: Architecture) -> Architecture:
     return replace(arch, mlp_bias=config.flag("mlp_bias"))
 
 
-@_rule("arcee", "nemotron")
+@rule("arcee", "nemotron")
 def _arcee(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)
     return replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"))
 
 
-@_rule("phi")
+@rule("phi")
 def _phi(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("qk_layernorm", False)
     return replace(arch, out_bias=True, mlp_bias=True)
 
 
-@_rule("gpt_neox")
+@rule("apertus")
+def _apertus(config: ConfigFields, arch: Architecture) -> Architecture:
+    return attention_bias(config, arch)
+
+
+@rule("ministral3")
+def _ministral3(config: ConfigFields, arch: Architecture) -> Architecture:
+    given = config.child("rope_parameters")
+    if config.missing("rope_parameters"):
+        raise config.refusal("rope_parameters", "say how far the model was trained")
+    given.get("max_position_embeddings")
+    growth = given.real("llama_4_scaling_beta", 0.0)
+    if growth:
+        trained = given.number("original_max_position_embeddings")
+        arch = replace(arch, rope=replace(arch.rope, growth=growth, original_max_position=trained))
+    return windows_everywhere(config, arch)
+
+
+@rule("hunyuan_v1_dense")
+def _hunyuan(config: ConfigFields, arch: Architecture) -> Architecture:
+    config.only("pretraining_tp", 1)
+    config.get("eod_token_id")
+    return replace(attention_bias(config, arch), qk_norm_turned=True)
+
+
+@rule("gpt_neox")
 def _gpt_neox(config: ConfigFields, arch: Architecture) -> Architecture:
     arch = attention_bias(config, arch, usual=True)
     order = Order.SIDES if config.flag("use_parallel_residual", True) else Order.PRE
     return replace(arch, mlp_bias=True, order=order)
 
 
-@_rule("falcon")
+@rule("falcon")
 def _falcon(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("alibi", False)
     biased, grouped = config.flag("bias"), config.flag("new_decoder_architecture")
@@ -90,7 +117,7 @@ def _falcon(config: ConfigFields, arch: Architecture) -> Architecture:
     )
 
 
-@_rule("gpt2")
+@rule("gpt2")
 def _gpt2(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("scale_attn_weights", True)
     config.only("scale_attn_by_inverse_layer_idx", False)
@@ -99,7 +126,7 @@ def _gpt2(config: ConfigFields, arch: Architecture) -> Architecture:
     return replace(arch, out_bias=True, mlp_bias=True)
 
 
-@_rule("opt")
+@rule("opt")
 def _opt(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("do_layer_norm_before", True)
     config.only("_remove_final_layer_norm", False)
@@ -111,30 +138,30 @@ def _opt(config: ConfigFields, arch: Architecture) -> Architecture:
     return replace(arch, qkv_bias=biased, out_bias=biased, mlp_bias=biased)
 
 
-@_rule("qwen2")
+@rule("qwen2")
 def _qwen2(config: ConfigFields, arch: Architecture) -> Architecture:
     config.get("attention_bias")  # its queries, keys and values have biases whatever it says
     return windows_of_some(config, arch)
 
 
-@_rule("qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text")
+@rule("qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text")
 def _qwen2_vl(config: ConfigFields, arch: Architecture) -> Architecture:
     rope = with_sections(config, arch.rope, (16, 24, 24), interleaved=False)
     return _qwen2(config, replace(arch, rope=rope))
 
 
-@_rule("qwen3_vl_text")
+@rule("qwen3_vl_text")
 def _qwen3_vl(config: ConfigFields, arch: Architecture) -> Architecture:
     rope = with_sections(config, arch.rope, (24, 20, 20), interleaved=True)
     return attention_bias(config, replace(arch, rope=rope))
 
 
-@_rule("qwen3")
+@rule("qwen3")
 def _qwen3(config: ConfigFields, arch: Architecture) -> Architecture:
     return windows_of_some(config, attention_bias(config, arch))
 
 
-@_rule("qwen2_moe", "qwen3_moe")
+@rule("qwen2_moe", "qwen3_moe")
 def _qwen_moe(config: ConfigFields, arch: Architecture) -> Architecture:
     if arch.family == "qwen2_moe":
         arch = replace(arch, qkv_bias=config.flag("qkv_bias", True))
@@ -157,7 +184,7 @@ def _qwen_moe(config: ConfigFields, arch: Architecture) -> Architecture:
     return with_experts(config, arch, experts, lambda i: i not in dense and (i + 1) % step == 0)
 
 
-@_rule("mistral", "starcoder2")
+@rule("mistral", "starcoder2")
 def _mistral(config: ConfigFields, arch: Architecture) -> Architecture:
     if arch.family == "starcoder2":
         biased = config.flag("use_bias", True)
@@ -171,14 +198,14 @@ def _mistral(config: ConfigFields, arch: Architecture) -> Architecture:
     return windows_everywhere(config, arch)
 
 
-@_rule("ministral")
+@rule("ministral")
 def _ministral(config: ConfigFields, arch: Architecture) -> Architecture:
     return windows(
         config, arch, layer_types(config, arch, lambda _: config.get("sliding_window") is not None)
     )
 
 
-@_rule("mixtral")
+@rule("mixtral")
 def _mixtral(config: ConfigFields, arch: Architecture) -> Architecture:
     experts = Experts(
         count=config.number("num_local_experts", config.get("num_experts", 8)),
@@ -189,7 +216,7 @@ def _mixtral(config: ConfigFields, arch: Architecture) -> Architecture:
     return with_experts(config, windows_everywhere(config, arch), experts, lambda _: True)
 
 
-@_rule("olmoe")
+@rule("olmoe")
 def _olmoe(config: ConfigFields, arch: Architecture) -> Architecture:
     experts = Experts(
         count=config.number("num_experts", config.get("num_local_experts", 64)),
@@ -200,7 +227,7 @@ def _olmoe(config: ConfigFields, arch: Architecture) -> Architecture:
     return with_experts(config, attention_bias(config, arch), experts, lambda _: True)
 
 
-@_rule("gemma", "gemma2", "gemma3_text")
+@rule("gemma", "gemma2", "gemma3_text")
 def _gemma(config: ConfigFields, arch: Architecture) -> Architecture:
     arch = replace(attention_bias(config, arch), scales=Scales(embed=arch.hidden**0.5))
     if arch.family == "gemma":
@@ -224,7 +251,7 @@ def _gemma(config: ConfigFields, arch: Architecture) -> Architecture:
     return arch if second else two_ropes(config, arch, config.real("rope_local_base_freq", 10000.0))
 
 
-@_rule("phi3")
+@rule("phi3")
 def _phi3(config: ConfigFields, arch: Architecture) -> Architecture:
     config.get("original_max_position_embeddings")
     for fixed, value in (("full_attn_mod", 1), ("interpolate_factor", 1), ("lm_head_bias", False)):
@@ -233,7 +260,7 @@ def _phi3(config: ConfigFields, arch: Architecture) -> Architecture:
     return windows_everywhere(config, arch)
 
 
-@_rule("smollm3")
+@rule("smollm3")
 def _smollm3(config: ConfigFields, arch: Architecture) -> Architecture:
     arch = replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"))
     config.only("pretraining_tp", 1, 2)  # transformers has no such field for this family and sums as always
@@ -249,7 +276,7 @@ def _smollm3(config: ConfigFields, arch: Architecture) -> Architecture:
     return layered(arch, kinds)
 
 
-@_rule("granite")
+@rule("granite")
 def _granite(config: ConfigFields, arch: Architecture) -> Architecture:
     scales = Scales(
         embed=config.real("embedding_multiplier", 1.0),
@@ -260,7 +287,7 @@ def _granite(config: ConfigFields, arch: Architecture) -> Architecture:
     return replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"), scales=scales)
 
 
-@_rule("minicpm")
+@rule("minicpm")
 def _minicpm(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)
     scales = Scales(
@@ -271,14 +298,14 @@ def _minicpm(config: ConfigFields, arch: Architecture) -> Architecture:
     return replace(attention_bias(config, arch), scales=scales)
 
 
-@_rule("internlm2")
+@rule("internlm2")
 def _internlm2(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)
     biased = config.flag("bias", True)
     return replace(arch, qkv_bias=biased, out_bias=biased)
 
 
-@_rule("internlm3")
+@rule("internlm3")
 def _internlm3(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)
     inside = config.flag("qkv_bias", config.flag("attention_bias"))
@@ -286,12 +313,12 @@ def _internlm3(config: ConfigFields, arch: Architecture) -> Architecture:
     return replace(arch, qkv_bias=inside, out_bias=others, mlp_bias=others)
 
 
-@_rule("glm", "glm4")
+@rule("glm", "glm4")
 def _glm(config: ConfigFields, arch: Architecture) -> Architecture:
     return attention_bias(config, arch, out=False, usual=True)
 
 
-@_rule("olmo2", "olmo3")
+@rule("olmo2", "olmo3")
 def _olmo(config: ConfigFields, arch: Architecture) -> Architecture:
     arch = attention_bias(config, arch)
     if arch.family == "olmo2":
@@ -300,7 +327,7 @@ def _olmo(config: ConfigFields, arch: Architecture) -> Architecture:
     return two_ropes(config, arch, arch.rope.theta)
 
 
-@_rule("exaone4")
+@rule("exaone4")
 def _exaone4(config: ConfigFields, arch: Architecture) -> Architecture:
     pattern = config.get("sliding_window_pattern", 4)
     if config.get("sliding_window") is None:
@@ -312,20 +339,20 @@ def _exaone4(config: ConfigFields, arch: Architecture) -> Architecture:
     return turned_in_windows(arch)
 
 
-@_rule("seed_oss")
+@rule("seed_oss")
 def _seed_oss(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)
     arch = attention_bias(config, arch, usual=True)
     return replace(arch, out_bias=config.flag("attention_out_bias"), mlp_bias=config.flag("mlp_bias"))
 
 
-@_rule("ernie4_5")
+@rule("ernie4_5")
 def _ernie(config: ConfigFields, arch: Architecture) -> Architecture:
     biased = config.flag("use_bias")
     return replace(arch, qkv_bias=biased, out_bias=biased, mlp_bias=biased)
 
 
-@_rule("stablelm")
+@rule("stablelm")
 def _stablelm(config: ConfigFields, arch: Architecture) -> Architecture:
     parallel = config.flag("use_parallel_residual")
     config.only("qk_layernorm", False)
@@ -334,7 +361,7 @@ def _stablelm(config: ConfigFields, arch: Architecture) -> Architecture:
     return replace(arch, qkv_bias=config.flag("use_qkv_bias"), order=order)
 
 
-@_rule("cohere", "cohere2")
+@rule("cohere", "cohere2")
 def _cohere(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("use_qk_norm", False)
     arch = replace(attention_bias(config, arch), scales=Scales(logit=config.real("logit_scale", 0.0625)))
@@ -356,19 +383,28 @@ def _cohere(config: ConfigFields, arch: Architecture) -> Architecture:
     return turned_in_windows(arch)
 
 
-@_rule("lfm2")
+@rule("lfm2")
 def _lfm2(config: ConfigFields, arch: Architecture) -> Architecture:
+    return lfm2(config, replace(arch, intermediate=_lfm2_width(config, arch)))
+
+
+def _lfm2_width(config: ConfigFields, arch: Architecture) -> int:
+    width = config.number("block_ff_dim", arch.intermediate)
+    if config.flag("block_auto_adjust_ff_dim", True):
+        multiple = config.number("block_multiple_of", 256)
+        width = int(config.real("block_ffn_dim_multiplier", 1.0) * int(2 * width / 3))
+        width = multiple * -(-width // multiple)
+    return width
+
+
+def lfm2(config: ConfigFields, arch: Architecture) -> Architecture:
+    """Convolutions in some layers, attention in the others."""
     full = config.get("full_attn_idxs", list(range(arch.layers)))
     types = layer_types(config, arch, lambda _: False, CONV)
     if config.get("layer_types") is None:
         types = [FULL if i in full else CONV for i in range(arch.layers)]
     if SLIDING in types:
         raise config.refusal("layer_types", "windows of this family are not computed")
-    width = config.number("block_ff_dim", arch.intermediate)
-    if config.flag("block_auto_adjust_ff_dim", True):
-        multiple = config.number("block_multiple_of", 256)
-        width = int(config.real("block_ffn_dim_multiplier", 1.0) * int(2 * width / 3))
-        width = multiple * -(-width // multiple)
     for unused in (
         "block_multiple_of",
         "block_ffn_dim_multiplier",
@@ -388,7 +424,6 @@ def _lfm2(config: ConfigFields, arch: Architecture) -> Architecture:
     kinds = [LayerKind(mixer=Mixer.CONV if kind == CONV else Mixer.ATTENTION) for kind in types]
     made = replace(
         arch,
-        intermediate=width,
         tied=tied,
         conv=config.number("conv_L_cache", 3),
         conv_bias=config.flag("conv_bias"),
@@ -396,7 +431,7 @@ def _lfm2(config: ConfigFields, arch: Architecture) -> Architecture:
     return layered(made, kinds)
 
 
-@_rule("modernbert")
+@rule("modernbert")
 def _modernbert(config: ConfigFields, arch: Architecture) -> Architecture:
     biased = config.flag("attention_bias")
     arch = replace(

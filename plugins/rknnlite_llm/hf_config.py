@@ -13,6 +13,7 @@ from .container.architecture import Turn
 from .container.description import Architecture, Rope
 from .container.families import FAMILIES, LlmFamily
 from .family_parts import layered
+from . import expert_rules as _  # rules of families with experts
 from .family_rules import RULES
 from .multimodal_config import COMPOSED, language_part
 from .rope_config import rope_of
@@ -28,6 +29,7 @@ _ACTIVATIONS = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
     "relu2": "relu2",
+    "xielu": "xielu",
 }
 """Activations as ``config.json`` spells them -> as a package does."""
 

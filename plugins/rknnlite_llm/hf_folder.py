@@ -143,6 +143,10 @@ class HfFolder:
         """A tensor of the model itself, float32, with the shape that the configuration promises."""
         return self._widened(self._prefix + name, *shape)[...]
 
+    def lazy(self, name: str, *shape: int) -> Widened | QuantisedMatrix:
+        """``get``, not read yet."""
+        return self._widened(self._prefix + name, *shape)
+
     def head(self, name: str, *shape: int) -> Array:
         """A tensor of the head, by its whole name where the model stands alone."""
         return self.widened(name, *shape)[...]

@@ -47,6 +47,11 @@ def read_rope(
     if arch.family == "phi3" and kind in ("su", "yarn"):  # as early files of this family call it
         kind = "longrope"
     rope = Rope(theta=theta, dims=0 if dims == arch.head_dim else dims)
+    alpha = given.get("alpha") if kind == "dynamic" else None
+    if alpha:  # of Hunyuan: another base, whatever the length
+        kind, rope = "default", replace(rope, theta=theta * given.real("alpha") ** (dims / (dims - 2)))
+        for unused in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
+            given.get(unused)
     if kind == "mrope":  # the default with three axes, see ``with_sections``
         kind = "default"
     if kind not in _READERS:

@@ -7,7 +7,8 @@ matrix lies in the file is told by its ``WeightType``; scales are beside it, und
 What an architecture has beyond a Llama's: ``post1`` and ``post2``, norms behind the halves of a layer; ``up`` for ``gate_up``
 where there is no gate; ``NAME_bias`` for every matrix and norm that has one; ``embed_norm``. A mixture of experts has
 ``experts.0.gate_up``, ``experts.0.down``, ... and ``shared.gate_up``, ``shared.down``, with float32 ``router`` (experts, hidden)
-and ``shared_gate`` (1, hidden). A convolution in place of attention has ``conv_in`` (gates before and behind, and what is mixed,
+and ``shared_gate`` (1, hidden), and ``router_correction`` where there is one. ``xielu`` are the four numbers of that activation:
+both alphas, beta, eps. A convolution in place of attention has ``conv_in`` (gates before and behind, and what is mixed,
 side by side), ``conv_out`` and ``conv``, float32 (hidden, taps).
 
 An encoder has a bias for every matrix and norm and ``positions``, float32 (positions, hidden): what is added to the embedding of a
@@ -23,7 +24,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from .container.architecture import Architecture, Mixer
+from .container.architecture import XIELU, Architecture, Mixer
 from .container.families import Order
 from .container.weight_types import WEIGHT_TYPES
 
@@ -93,6 +94,10 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
         made.update({f"{name}_bias": arch.hidden for name in made})
     matrices = layer_matrices(arch, layer)
     made.update({f"{name}_bias": matrices[name][1] for name in biased(arch, layer)})
+    if kind.experts and arch.experts and arch.experts.corrected:
+        made["router_correction"] = arch.experts.count
+    if arch.activation == XIELU:
+        made["xielu"] = 4
     if kind.mixer is Mixer.CONV:
         return {**made, "conv_bias": arch.hidden} if arch.conv_bias else made
     if arch.qk_norm_whole:
@@ -124,7 +129,7 @@ def layer_tables(arch: Architecture, layer: int) -> dict[str, tuple[int, int]]:
         made["conv"] = (arch.hidden, arch.conv)
     if kind.experts and arch.experts:
         made["router"] = (arch.experts.count, arch.hidden)
-        if arch.experts.shared:
+        if arch.experts.shared and arch.experts.shared_gated:
             made["shared_gate"] = (1, arch.hidden)
     return made
 

@@ -67,17 +67,20 @@ class Attention:
         queries, keys, values = (
             rows.reshape(len(qkv), -1, arch.head_dim).transpose(1, 0, 2) for rows in (queries, keys, values)
         )
-        if self._norms and not arch.qk_norm_whole:
+        if self._norms and not (arch.qk_norm_whole or arch.qk_norm_turned):
             queries, keys = (norm(rows) for norm, rows in zip(self._norms, (queries, keys)))
-        return queries * self._scale, keys, values
+        return queries if arch.qk_norm_turned else queries * self._scale, keys, values
 
     def _attended(self, qkv: Array, chunk: Chunk) -> Array:
         """What the tokens of one part see: (tokens, heads * head_dim)."""
         cache, kind = chunk.cache, self._kind
         store = cache.layers[self._number]
         queries, keys, values = self._split(qkv)
+        growth = chunk.growth
+        if growth is not None:
+            queries = queries * growth
         keys, first, alone = (
-            self._turned(keys, chunk),
+            self._normed(1, self._turned(keys, chunk)),
             chunk.first(kind.window),
             len(qkv) == 1 or cache.stepwise,
         )
@@ -111,13 +114,22 @@ class Attention:
     def _turned(self, heads: Array, chunk: Chunk) -> Array:
         return heads if self._kind.turn is Turn.NONE else rotate(heads, chunk.turn(self._kind.turn))
 
+    def _asked(self, queries: Array) -> Array:
+        """Queries behind their turn."""
+        return self._normed(0, queries) * self._scale if self._arch.qk_norm_turned else queries
+
+    def _normed(self, which: int, heads: Array) -> Array:
+        """Behind their turn, queries (0) or keys (1)."""
+        return self._norms[which](heads) if self._arch.qk_norm_turned else heads
+
     def _queries(self, queries: Array, chunk: Chunk, rows: slice) -> Queries:
         """Those of the tokens ``rows``, as they meet the keys from ``chunk.first``."""
         arch, turn = self._arch, self._kind.turn
         shape = (arch.kv_heads, -1, arch.head_dim)
-        turned, kept, keep = self._turned(queries, chunk)[:, rows].reshape(shape), None, 0
+        turned, kept, keep = self._asked(self._turned(queries, chunk))[:, rows].reshape(shape), None, 0
         if chunk.keep and turn is not Turn.NONE:
-            kept, keep = rotate(queries, chunk.kept_turn(turn))[:, rows].reshape(shape), chunk.keep
+            behind = self._asked(rotate(queries, chunk.kept_turn(turn)))
+            kept, keep = behind[:, rows].reshape(shape), chunk.keep
         mask = chunk.mask(self._kind.window, rows)
         return Queries(turned, rows.stop - rows.start, kept, keep, arch.scales.score_cap or 0.0, mask)
 

@@ -46,6 +46,15 @@ class Chunk:
             self._turns[which] = self._turned(which, self.positions)
         return self._turns[which]
 
+    @property
+    def growth(self) -> Optional[Array]:
+        """What queries are multiplied by, float32 (count, 1); None: nothing."""
+        rope = self._arch.rope
+        if not rope.growth:
+            return None
+        rounds = np.log1p(np.floor(self.positions[0] / rope.original_max_position))
+        return (1 + rope.growth * rounds).astype(np.float32)[:, None]
+
     def kept_turn(self, which: Turn) -> tuple[Array, Array]:
         """The same for products with the first ``keep`` slots."""
         if which not in self._kept:

@@ -162,12 +162,12 @@ def _network(arch: Architecture, parts: dict[str, Any], number: int) -> Union[Fe
 
     def one(prefix: str = "") -> FeedForward:
         biases = (parts.get(f"{prefix}{first}_bias"), parts.get(f"{prefix}down_bias"))
-        return FeedForward(
-            arch.activation, parts[prefix + first], parts[f"{prefix}down"], gated(arch), *biases
-        )
+        made = parts[prefix + first], parts[f"{prefix}down"]
+        return FeedForward(arch.activation, *made, gated(arch), *biases, form=parts.get("xielu"))
 
     if not (arch.kind(number).experts and arch.experts):
         return one()
     networks = [one(f"experts.{i}.") for i in range(arch.experts.count)]
     shared = one("shared.") if arch.experts.shared else None
-    return MixtureOfExperts(arch.experts, parts["router"], networks, shared, parts.get("shared_gate"))
+    more = {name: parts[name] for name in ("shared_gate", "router_correction") if name in parts}
+    return MixtureOfExperts(arch.experts, parts["router"], networks, shared, **more)

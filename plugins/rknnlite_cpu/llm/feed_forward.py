@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -11,7 +12,8 @@ from rknnlite_llm.container.architecture import Experts
 
 from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
 from .linear import Linear
-from .norms_and_activations import ACTIVATIONS, softmax
+from .expert_choice import chosen_experts
+from .norms_and_activations import ACTIVATIONS, sigmoid, xielu
 
 __all__ = ["FeedForward", "MixtureOfExperts"]
 
@@ -29,10 +31,13 @@ class FeedForward:
         gated: bool,
         first_bias: Optional[Array] = None,
         down_bias: Optional[Array] = None,
+        form: Optional[Array] = None,
     ) -> None:
+        """``form``: the numbers of an activation that has been learnt."""
         self._first, self._down, self._gated = first, down, gated
         self._first_bias, self._down_bias = first_bias, down_bias
-        self._name, self._activation = activation, ACTIVATIONS[activation]
+        self._name = activation
+        self._activation = ACTIVATIONS[activation] if form is None else functools.partial(xielu, form=form)
 
     def __call__(self, x: Array) -> Array:
         """(tokens, hidden) -> the same."""
@@ -68,25 +73,21 @@ class MixtureOfExperts:
         networks: Sequence[FeedForward],
         shared: Optional[FeedForward] = None,
         shared_gate: Optional[Array] = None,
+        router_correction: Optional[Array] = None,
     ) -> None:
         self._form, self._router, self._networks = form, np.ascontiguousarray(router.T), networks
-        self._shared, self._shared_gate = shared, shared_gate
+        self._shared, self._shared_gate, self._correction = shared, shared_gate, router_correction
 
     def __call__(self, x: Array) -> Array:
         """(tokens, hidden) -> the same."""
-        shares = softmax(x @ self._router)
-        chosen = np.argsort(-shares, axis=1, kind="stable")[:, : self._form.used]
-        used = np.take_along_axis(shares, chosen, axis=1)
-        if self._form.normalise:
-            used /= used.sum(axis=1, keepdims=True)
+        chosen, used = chosen_experts(x @ self._router, self._form, self._correction)
         out = np.zeros_like(x)
         for number in np.unique(chosen):
             rows, places = np.nonzero(chosen == number)
             out[rows] += self._networks[number](x[rows]) * used[rows, places, None]
-        if self._shared is not None and self._shared_gate is not None:
-            with np.errstate(over="ignore"):
-                out += self._shared(x) / (np.float32(1) + np.exp(-(x @ self._shared_gate.T)))
-        return out
+        if self._shared is None:
+            return out
+        return out + (self._shared(x) if self._shared_gate is None else self._shared(x) * sigmoid(x @ self._shared_gate.T))
 
 
 def _gated(gate: Array, up: Array) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rknnlite_graph.unary_functions import gelu
 from rknnlite_llm.container.families import Norm
 
-__all__ = ["ACTIVATIONS", "Normed", "capped", "layer_normed", "make_norm", "rms_normed", "softmax"]
+__all__ = ["ACTIVATIONS", "Normed", "capped", "layer_normed", "make_norm", "rms_normed", "sigmoid", "softmax", "xielu"]
 
 Array = NDArray[Any]
 Normed = Callable[[Array], Array]
@@ -53,6 +53,19 @@ def softmax(x: Array) -> Array:
     """Along the last axis."""
     x = np.exp(x - x.max(axis=-1, keepdims=True))
     return np.asarray(x / x.sum(axis=-1, keepdims=True))
+
+
+def sigmoid(x: Array) -> Array:
+    """``1 / (1 + exp(-x))``."""
+    with np.errstate(over="ignore"):  # exp of a very negative number is inf, and the quotient 0
+        return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-x)))
+
+
+def xielu(x: Array, form: Array) -> Array:
+    """xIELU with both alphas, beta and eps."""
+    positive, negative, beta, eps = form
+    below = (np.expm1(np.minimum(x, eps)) - x) * negative
+    return np.asarray(np.where(x > 0, positive * x * x, below) + beta * x)
 
 
 def _silu(x: Array) -> Array:

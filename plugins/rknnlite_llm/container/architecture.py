@@ -18,12 +18,14 @@ from .rope import ROPE_SCALINGS, Rope, read_rope
 __all__ = [
     "ACTIVATIONS",
     "ROPE_SCALINGS",
+    "XIELU",
     "Architecture",
     "Experts",
     "LayerKind",
     "Media",
     "Mixer",
     "Rope",
+    "Router",
     "Scales",
     "Scorer",
     "Turn",
@@ -31,7 +33,9 @@ __all__ = [
     "read_architecture",
 ]
 
-ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2")
+XIELU = "xielu"
+"""An activation whose form each layer has learnt."""
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2", XIELU)
 _LONGEST_CONV = 64
 
 
@@ -69,12 +73,31 @@ class LayerKind:
     normed: bool = True
 
 
+class Router(str, enum.Enum):
+    """What makes shares of experts of the router's products: softmax over all, a sigmoid each, or Phi-MoE's sparse mixer.
+
+    That one takes the two largest one after the other; the share of each is its softmax among those that are left and nearly as
+    large (``Experts.jitter``).
+    """
+
+    SOFTMAX = "softmax"
+    SIGMOID = "sigmoid"
+    SPARSE_MIXER = "sparse_mixer"
+
+
 @dataclass(frozen=True)
 class Experts:
     """A mixture of experts: ``used`` of ``count`` networks of ``intermediate`` channels per token.
 
-    The router's softmax over all gives their shares; ``normalise``: those of the used ones add up to 1. ``shared`` channels of a
-    network that every token goes through, times the sigmoid of a gate of its own; 0: none.
+    Attributes:
+        normalise: shares of the used ones add up to 1; ``small`` is added to their sum before.
+        shared: channels of a network that every token goes through; 0: none. ``shared_gated``: times the sigmoid of a gate.
+        router: what makes shares.
+        corrected: a number of each expert is added to its share when experts are chosen, and not in what they give.
+        groups: experts lie in so many, of which the ``groups_used`` best are looked at: by the sum of their ``group_best`` largest
+            shares.
+        scale: of what the chosen experts give.
+        jitter: of the sparse mixer.
     """
 
     count: int
@@ -82,6 +105,15 @@ class Experts:
     intermediate: int
     normalise: bool
     shared: int = 0
+    shared_gated: bool = True
+    router: Router = Router.SOFTMAX
+    corrected: bool = False
+    groups: int = 1
+    groups_used: int = 1
+    group_best: int = 2
+    scale: float = 1.0
+    small: float = 0.0
+    jitter: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -144,7 +176,8 @@ class Architecture:
 
     Attributes:
         qkv_bias: queries, keys and values have biases; so have ``out_bias`` and ``mlp_bias`` the other matrices.
-        qk_norm: queries and keys are normalised, head by head, or over all heads with ``qk_norm_whole``.
+        qk_norm: queries and keys are normalised, head by head, or over all heads with ``qk_norm_whole``; behind their turn with
+            ``qk_norm_turned``.
         head: it has logits; a model of embeddings has none.
         norm: RMSNorm or LayerNorm; ``norm_bias``: with biases.
         order: where the norms of a layer stand.
@@ -197,6 +230,7 @@ class Architecture:
     second_type: bool = False
     head_bias: bool = False
     positions: bool = False
+    qk_norm_turned: bool = False
 
     @property
     def encoder(self) -> bool:
@@ -296,6 +330,7 @@ _FLAGS = (
     "second_type",
     "head_bias",
     "positions",
+    "qk_norm_turned",
 )
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
 
@@ -308,13 +343,33 @@ def _scales(given: Fields) -> Scales:
 
 def _experts(given: Fields) -> Experts:
     count = given.number("count", high=4096)
-    return Experts(
+    made = Experts(
         count=count,
         used=given.number("used", high=count),
         intermediate=given.number("intermediate", high=1 << 20),
         normalise=given.flag("normalise"),
         shared=given.number("shared", 0, 1 << 20),
     )
+    if not given.has("router"):  # a package of before there were others
+        return made
+    groups = given.number("groups", high=count)
+    if count % groups:
+        raise ModelInvalid(f"damaged description: {count} experts in {groups} groups")
+    made = replace(
+        made,
+        shared_gated=given.flag("shared_gated"),
+        router=Router(given.choice("router", tuple(Router))),
+        corrected=given.flag("corrected"),
+        groups=groups,
+        groups_used=given.number("groups_used", high=groups),
+        group_best=given.number("group_best", high=count // groups),
+        scale=given.real("scale"),
+        small=given.real("small", 0),
+        jitter=given.real("jitter", 0),
+    )
+    if made.used > made.groups_used * (count // groups):
+        raise ModelInvalid(f"damaged description: {made.used} experts used, of {made.groups_used} of {groups} groups of {count}")
+    return made
 
 
 def _media(given: Fields) -> Media:

@@ -46,7 +46,8 @@ class LayerTensors:
 
     Of several names the rows lie one below the other in ours; a family that has them so already names one. A network without gate
     has one matrix before the activation, ``gate_up``. ``post1`` and ``post2`` are norms behind the halves of a layer; ``experts``
-    is what names of experts begin with, before their number. ``score_dense``, ``score_norm`` and ``score_out`` are whole names of
+    is what names of experts begin with, before their number; ``expert_stacks``, where all lie in one tensor, are the names of gates
+    and ways up, and of ways down. A shared network has the names of experts, but for ``shared_gate_up`` and ``shared_down``. ``score_dense``, ``score_norm`` and ``score_out`` are whole names of
     what a model of scores has behind the last layer.
     """
 
@@ -67,6 +68,10 @@ class LayerTensors:
     score_dense: str = ""
     score_norm: str = ""
     score_out: str = "score"
+    expert_stacks: tuple[str, str] = ("", "")
+    router_correction: str = "mlp.gate.e_score_correction_bias"
+    shared_gate_up: tuple[str, ...] = ()
+    shared_down: tuple[str, ...] = ()
     shared: str = "mlp.shared_expert."
     shared_gate: str = "mlp.shared_expert_gate"
     conv_in: tuple[str, ...] = ("conv.in_proj",)
@@ -228,6 +233,25 @@ _OPT = LayerTensors(
     down=("fc2",),
     norm1="self_attn_layer_norm",
     norm2="final_layer_norm",
+)
+_LFM2_MOE = replace(
+    _LFM2,
+    router="feed_forward.gate",
+    router_correction="feed_forward.expert_bias",
+    experts="feed_forward.experts.",
+    expert_gate_up=("w1", "w3"),
+    expert_down=("w2",),
+)
+_SHARED = LayerTensors(shared="mlp.shared_experts.")
+_GRANITE_MOE = LayerTensors(
+    router="block_sparse_moe.router.layer",
+    expert_stacks=("block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"),
+    shared="shared_mlp.",
+    shared_gate_up=("input_linear",),
+    shared_down=("output_linear",),
+)
+_HUNYUAN = LayerTensors(
+    q_norm="self_attn.query_layernorm", k_norm="self_attn.key_layernorm", router="mlp.gate.wg", shared="mlp.shared_mlp."
 )
 _STARCODER2 = LayerTensors(gate_up=("mlp.c_fc",), down=("mlp.c_proj",))
 
@@ -402,6 +426,30 @@ _ROWS = (
         positions="embed_positions.weight", first_position=2, final="final_layer_norm", eps="layer_norm_eps", eps_default=1e-5,
         activations=("relu", "gelu", "gelu_new"),
         renamed=(("ffn_dim", "intermediate_size"), ("activation_function", "hidden_act")),
+    ),
+    LlmFamily(
+        "apertus", pre_tokenizer="tekken", qk_norm=True, gated=False, activations=("xielu",), theta=12e6, eps_default=1e-5,
+        tensors=replace(_PLAIN, norm1="attention_layernorm", norm2="feedforward_layernorm"),
+    ),
+    LlmFamily("ministral3", pre_tokenizer="tekken", kv_heads=8, head_dim=128, theta=1e6, eps_default=1e-5),
+    LlmFamily("hunyuan_v1_dense", pre_tokenizer="hunyuan-dense", qk_norm=True, tensors=_HUNYUAN, eps_default=1e-5),
+    LlmFamily("hunyuan_v1_moe", pre_tokenizer="hunyuan", qk_norm=True, tensors=_HUNYUAN, eps_default=1e-5),
+    LlmFamily("granitemoe", pre_tokenizer="refact", tensors=_GRANITE_MOE),
+    LlmFamily("granitemoeshared", pre_tokenizer="refact", tensors=_GRANITE_MOE),
+    LlmFamily(
+        "glm4_moe", pre_tokenizer="chatglm-bpe", tensors=_SHARED, turned=0.5, eps_default=1e-5, kv_heads=8
+    ),
+    LlmFamily(
+        "ernie4_5_moe", pre_tokenizer="default", tied=True, interleaved=True, theta=5e5, eps_default=1e-5, kv_heads=4,
+        tensors=replace(_SHARED, router_correction="mlp.moe_statics.e_score_correction_bias"),
+    ),
+    LlmFamily(
+        "lfm2_moe", pre_tokenizer="lfm2", qk_norm=True, tensors=_LFM2_MOE, tied=True, theta=1e6, eps="norm_eps",
+        eps_default=1e-5, final="embedding_norm", kv_heads=8,
+    ),
+    LlmFamily(
+        "phimoe", pre_tokenizer="default", norm=Norm.LAYER, norm_bias=True, tensors=_MIXTRAL, theta=1e6, eps_default=1e-5,
+        kv_heads=8,
     ),
     _cohere("cohere", 5e5),
     _cohere("cohere2", 1e4),

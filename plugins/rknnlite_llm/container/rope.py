@@ -25,6 +25,7 @@ class Rope:
         dims: channels of a head that turn, the first ones; 0: all.
         magnitude: what cosines and sines are multiplied by.
         sections: pairs that turn by time, by height and by width (M-RoPE); empty: one position for all.
+        growth: queries are multiplied by ``1 + growth * log(1 + floor(position / original_max_position))``.
         interleaved: those pairs take turns (time, height, width, time, ...) as far as there are of each, the others go by time.
     """
 
@@ -43,6 +44,7 @@ class Rope:
     long_factors: tuple[float, ...] = ()
     sections: tuple[int, ...] = ()
     interleaved: bool = False
+    growth: float = 0.0
 
     @property
     def moving(self) -> bool:
@@ -58,6 +60,8 @@ def read_rope(given: Fields, head_dim: int) -> Rope:
     later: dict[str, Any] = {
         name: given.real(name) for name in ("magnitude", "beta_fast", "beta_slow") if given.has(name)
     }
+    if given.has("growth"):
+        later["growth"] = given.real("growth", 0)
     if given.has("truncate"):
         later["truncate"] = given.flag("truncate")
     for name in ("short_factors", "long_factors"):

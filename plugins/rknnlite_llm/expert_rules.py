@@ -1,0 +1,126 @@
+"""What ``config.json`` says of mixtures of experts: a rule per family, registered with those of ``family_rules``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .config_fields import ConfigFields
+from .container.architecture import Architecture, Experts, Router, Scales
+from .family_parts import attention_bias, with_experts
+from .family_rules import lfm2, rule
+
+__all__: list[str] = []
+
+
+@rule("granitemoe", "granitemoeshared")
+def _granitemoe(config: ConfigFields, arch: Architecture) -> Architecture:
+    scales = Scales(
+        embed=config.real("embedding_multiplier", 1.0),
+        residual=config.real("residual_multiplier", 1.0),
+        score=config.real("attention_multiplier", 1.0),
+        logit=1 / config.real("logits_scaling", 1.0),
+    )
+    shared = config.get("shared_intermediate_size", 0) if arch.family == "granitemoeshared" else 0
+    experts = Experts(
+        count=config.number("num_local_experts", 8),
+        used=config.number("num_experts_per_tok", 2),
+        intermediate=arch.intermediate,
+        normalise=True,
+        shared=config.number("shared_intermediate_size") if shared else 0,
+        shared_gated=False,
+    )
+    return with_experts(config, replace(attention_bias(config, arch), scales=scales), experts, lambda _: True)
+
+
+@rule("glm4_moe")
+def _glm4_moe(config: ConfigFields, arch: Architecture) -> Architecture:
+    arch = replace(attention_bias(config, arch, out=False), qk_norm=config.flag("use_qk_norm"))
+    config.get("num_nextn_predict_layers")  # further layers, which guess tokens ahead
+    first, width = config.get("first_k_dense_replace", 1), config.number("moe_intermediate_size", 1408)
+    experts = replace(_grouped(config, width), shared=width * config.number("n_shared_experts", 1))
+    return with_experts(config, arch, experts, lambda i: i >= first)
+
+
+def _grouped(config: ConfigFields, width: int) -> Experts:
+    """Routing by sigmoids, a correction and groups, as DeepSeek-V3 has it."""
+    return Experts(
+        count=config.number("n_routed_experts", 128),
+        used=config.number("num_experts_per_tok", 8),
+        intermediate=width,
+        normalise=config.flag("norm_topk_prob", True),
+        shared_gated=False,
+        router=Router.SIGMOID,
+        corrected=True,
+        groups=config.number("n_group", 1),
+        groups_used=config.number("topk_group", 1),
+        scale=config.real("routed_scaling_factor", 1.0),
+        small=1e-20,
+    )
+
+
+@rule("ernie4_5_moe")
+def _ernie(config: ConfigFields, arch: Architecture) -> Architecture:
+    biased = config.flag("use_bias")
+    width, last = config.number("moe_intermediate_size", 1536), config.get("moe_layer_end_index", -1)
+    first, step = config.get("moe_layer_start_index", 1), config.number("moe_layer_interval", 1)
+    last = arch.layers - 1 if last == -1 else last
+    config.get("moe_norm_min")  # of the sum of shares; what is used is never as small
+    experts = Experts(
+        count=config.number("moe_num_experts", 64),
+        used=config.number("moe_k", 6),
+        intermediate=width,
+        normalise=True,
+        shared=width * config.get("moe_num_shared_experts", 2),
+        shared_gated=False,
+        corrected=True,
+    )
+    arch = replace(arch, qkv_bias=biased, out_bias=biased, mlp_bias=biased)
+    return with_experts(config, arch, experts, lambda i: (i + 1) % step == 0 and first <= i <= last)
+
+
+@rule("lfm2_moe")
+def _lfm2_moe(config: ConfigFields, arch: Architecture) -> Architecture:
+    first = config.get("num_dense_layers", 2)
+    experts = Experts(
+        count=config.number("num_experts", 32),
+        used=config.number("num_experts_per_tok", 4),
+        intermediate=config.number("moe_intermediate_size", 1792),
+        normalise=config.flag("norm_topk_prob", True),
+        router=Router.SIGMOID,
+        corrected=config.flag("use_expert_bias", True),
+        scale=config.real("routed_scaling_factor", 1.0),
+        small=1e-6,
+    )
+    return with_experts(config, lfm2(config, arch), experts, lambda i: i >= first)
+
+
+@rule("hunyuan_v1_moe")
+def _hunyuan_moe(config: ConfigFields, arch: Architecture) -> Architecture:
+    config.only("pretraining_tp", 1)
+    config.get("eod_token_id")
+    experts = Experts(
+        count=config.number("num_experts", 1),
+        used=config.number("moe_topk", 1),
+        intermediate=arch.intermediate,
+        normalise=True,
+        shared=arch.intermediate,
+        shared_gated=False,
+    )
+    arch = replace(attention_bias(config, arch), qk_norm_turned=True)
+    return with_experts(config, arch, experts, lambda _: True)
+
+
+@rule("phimoe")
+def _phimoe(config: ConfigFields, arch: Architecture) -> Architecture:
+    config.only("sliding_window", None)
+    config.only("input_jitter_noise", 0.0)
+    experts = Experts(
+        count=config.number("num_local_experts", 16),
+        used=config.number("num_experts_per_tok", 2),
+        intermediate=arch.intermediate,
+        normalise=False,
+        router=Router.SPARSE_MIXER,
+        jitter=config.real("router_jitter_noise", 0.01),
+    )
+    arch = replace(attention_bias(config, arch), head_bias=config.flag("lm_head_bias"))
+    return with_experts(config, arch, experts, lambda _: True)
