@@ -1,4 +1,4 @@
-"""What ``config.json`` says of mixtures of experts: a rule per family, registered with those of ``family_rules``."""
+"""Rules of families with mixtures of experts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,58 @@ from dataclasses import replace
 
 from .config_fields import ConfigFields
 from .container.architecture import Architecture, Experts, Router, Scales
-from .family_parts import attention_bias, with_experts
-from .family_rules import lfm2, rule
+from .family_parts import SLIDING, Rules, attention_bias, layer_types, windows_everywhere, with_experts
+from .family_rules import lfm2
 
-__all__: list[str] = []
+__all__ = ["RULES"]
+
+RULES = Rules()
+rule = RULES.of
+
+
+@rule("qwen2_moe", "qwen3_moe")
+def _qwen_moe(config: ConfigFields, arch: Architecture) -> Architecture:
+    if arch.family == "qwen2_moe":
+        arch = replace(arch, qkv_bias=config.flag("qkv_bias", True))
+    else:
+        arch = attention_bias(config, arch)
+    config.only("use_sliding_window", False)
+    for unused in ("sliding_window", "max_window_layers"):
+        config.get(unused)
+    if SLIDING in layer_types(config, arch, lambda _: False):
+        raise config.refusal("layer_types", "windows of this family are not computed")
+    step, dense = config.number("decoder_sparse_step", 1), config.get("mlp_only_layers", [])
+    count = config.get("num_local_experts")
+    experts = Experts(
+        count=config.number("num_experts", count or (128 if arch.family == "qwen3_moe" else 60)),
+        used=config.number("num_experts_per_tok", 8 if arch.family == "qwen3_moe" else 4),
+        intermediate=config.number("moe_intermediate_size", 768 if arch.family == "qwen3_moe" else 1408),
+        normalise=config.flag("norm_topk_prob"),
+        shared=config.number("shared_expert_intermediate_size", 5632) if arch.family == "qwen2_moe" else 0,
+    )
+    return with_experts(config, arch, experts, lambda i: i not in dense and (i + 1) % step == 0)
+
+
+@rule("mixtral")
+def _mixtral(config: ConfigFields, arch: Architecture) -> Architecture:
+    experts = Experts(
+        count=config.number("num_local_experts", config.get("num_experts", 8)),
+        used=config.number("num_experts_per_tok", 2),
+        intermediate=arch.intermediate,
+        normalise=True,
+    )
+    return with_experts(config, windows_everywhere(config, arch), experts, lambda _: True)
+
+
+@rule("olmoe")
+def _olmoe(config: ConfigFields, arch: Architecture) -> Architecture:
+    experts = Experts(
+        count=config.number("num_experts", config.get("num_local_experts", 64)),
+        used=config.number("num_experts_per_tok", 8),
+        intermediate=arch.intermediate,
+        normalise=config.flag("norm_topk_prob"),
+    )
+    return with_experts(config, attention_bias(config, arch), experts, lambda _: True)
 
 
 @rule("granitemoe", "granitemoeshared")

@@ -20,7 +20,8 @@ from rknnlite.spi.llm import KvDtype
 from .checksums import file_sum
 from .container import description as container
 from .container.description import KV_GROUPS, Architecture, FileSums, KvFormat, LlmModel, read_llm
-from .container.families import FAMILIES, Pooling
+from .container.families import FAMILIES
+from .container.family import Pooling
 from .container.weight_types import GROUP, WEIGHT_TYPES
 from .export_tokenizer import Vocabulary, vocabulary
 from .export_weights import Progress, write_weights

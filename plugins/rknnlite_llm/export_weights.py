@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .container.description import Architecture
-from .container.families import FAMILIES, LlmFamily
+from .container.families import FAMILIES
+from .container.family import LlmFamily
 from .container.safetensors import Filling, Widened, filling
 from .container.weight_types import COLUMNS, WEIGHT_TYPES
 from .gptq_awq import QuantisedMatrix
@@ -175,7 +176,8 @@ class _Layer:
     def _xielu(self) -> Array:
         """Both alphas, beta and eps; the files have what a softplus makes the alphas of."""
         positive, negative = (
-            np.logaddexp(np.float64(0), self._one(f"mlp.act_fn.{name}", 1))[0] for name in ("alpha_p", "alpha_n")
+            np.logaddexp(np.float64(0), self._one(f"mlp.act_fn.{name}", 1))[0]
+            for name in ("alpha_p", "alpha_n")
         )
         beta, eps = (float(self._one(f"mlp.act_fn.{name}")) for name in ("beta", "eps"))
         return np.array([positive, beta + negative, beta, eps], np.float32)
@@ -223,7 +225,9 @@ class _Layer:
         expert = _EXPERT.match(name)
         stacks = self._family.tensors.expert_stacks
         if expert and any(stacks):
-            return self._of_stack(stacks[expert[2] == "down"], int(expert[1]), sum(self._sources[name][1]), *inputs)
+            return self._of_stack(
+                stacks[expert[2] == "down"], int(expert[1]), sum(self._sources[name][1]), *inputs
+            )
         parts, sizes = self._sources[name]
         sizes = sizes if len(parts) == len(sizes) else (sum(sizes),)  # all rows in one tensor
         turned = self._family.transposed and bool(inputs)

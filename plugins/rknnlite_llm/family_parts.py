@@ -16,6 +16,7 @@ __all__ = [
     "CONV",
     "FULL",
     "SLIDING",
+    "Rules",
     "attention_bias",
     "layer_types",
     "layered",
@@ -26,6 +27,22 @@ __all__ = [
     "windows_of_some",
     "with_experts",
 ]
+
+Rule = Callable[[ConfigFields, Architecture], Architecture]
+
+
+class Rules(dict[str, Rule]):
+    """Rules by the name of a family."""
+
+    def of(self, *names: str) -> Callable[[Rule], Rule]:
+        """Take the function below as the rule of these families."""
+
+        def register(rule: Rule) -> Rule:
+            self.update(dict.fromkeys(names, rule))
+            return rule
+
+        return register
+
 
 FULL, SLIDING, CONV = "full_attention", "sliding_attention", "conv"
 """Kinds of layers in ``layer_types``."""

@@ -1,19 +1,22 @@
-"""What ``config.json`` says of the models of a family and of no other: a rule per family, behind what all have in common."""
+"""What ``config.json`` says of the models of a family and of no other: a rule per family, behind what all have in common.
+
+Those of older forms are in ``gpt_rules``, of mixtures of experts in ``expert_rules``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from rknnlite.errors import ModelInvalid
 
 from .config_fields import ConfigFields
-from .container.architecture import Architecture, Experts, LayerKind, Mixer, Scales, Turn
-from .container.families import Order
+from .container.architecture import Architecture, LayerKind, Mixer, Scales, Turn
+from .container.family import Order
 from .family_parts import (
     CONV,
     FULL,
     SLIDING,
+    Rules,
     attention_bias,
     layer_types,
     layered,
@@ -22,24 +25,13 @@ from .family_parts import (
     windows,
     windows_everywhere,
     windows_of_some,
-    with_experts,
 )
 from .rope_config import with_sections
 
-__all__ = ["RULES", "lfm2", "rule"]
+__all__ = ["RULES", "lfm2"]
 
-Rule = Callable[[ConfigFields, Architecture], Architecture]
-RULES: dict[str, Rule] = {}
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Registers the rule of these families."""
-
-    def register(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, rule))
-        return rule
-
-    return register
+RULES = Rules()
+rule = RULES.of
 
 
 @rule("llama")
@@ -49,93 +41,6 @@ def _llama(config: ConfigFields, arch: Architecture) -> Architecture:
         config.get(unused)
     arch = attention_bias(config, arch)
     return replace(arch, mlp_bias=config.flag("mlp_bias"))
-
-
-@rule("arcee", "nemotron")
-def _arcee(config: ConfigFields, arch: Architecture) -> Architecture:
-    config.only("pretraining_tp", 1)
-    return replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"))
-
-
-@rule("phi")
-def _phi(config: ConfigFields, arch: Architecture) -> Architecture:
-    config.only("qk_layernorm", False)
-    return replace(arch, out_bias=True, mlp_bias=True)
-
-
-@rule("apertus")
-def _apertus(config: ConfigFields, arch: Architecture) -> Architecture:
-    return attention_bias(config, arch)
-
-
-@rule("ministral3")
-def _ministral3(config: ConfigFields, arch: Architecture) -> Architecture:
-    given = config.child("rope_parameters")
-    if config.missing("rope_parameters"):
-        raise config.refusal("rope_parameters", "say how far the model was trained")
-    given.get("max_position_embeddings")
-    growth = given.real("llama_4_scaling_beta", 0.0)
-    if growth:
-        trained = given.number("original_max_position_embeddings")
-        arch = replace(arch, rope=replace(arch.rope, growth=growth, original_max_position=trained))
-    return windows_everywhere(config, arch)
-
-
-@rule("hunyuan_v1_dense")
-def _hunyuan(config: ConfigFields, arch: Architecture) -> Architecture:
-    config.only("pretraining_tp", 1)
-    config.get("eod_token_id")
-    return replace(attention_bias(config, arch), qk_norm_turned=True)
-
-
-@rule("gpt_neox")
-def _gpt_neox(config: ConfigFields, arch: Architecture) -> Architecture:
-    arch = attention_bias(config, arch, usual=True)
-    order = Order.SIDES if config.flag("use_parallel_residual", True) else Order.PRE
-    return replace(arch, mlp_bias=True, order=order)
-
-
-@rule("falcon")
-def _falcon(config: ConfigFields, arch: Architecture) -> Architecture:
-    config.only("alibi", False)
-    biased, grouped = config.flag("bias"), config.flag("new_decoder_architecture")
-    parallel = config.flag("parallel_attn", True)
-    config.get("rotary")
-    norms = config.number("num_ln_in_parallel_attn", 2 if grouped else 1)
-    alone = 1 if config.flag("multi_query", True) else arch.heads
-    order = (Order.SIDES if norms == 2 else Order.PARALLEL) if parallel else Order.PRE
-    if order is Order.SIDES and not grouped or order is Order.PRE and grouped:
-        raise config.refusal("new_decoder_architecture", f"not with parallel_attn {parallel} and {norms} norms")
-    return replace(
-        arch,
-        family="falcon-sides" if order is Order.SIDES else arch.family,
-        kv_heads=arch.kv_heads if grouped else alone,
-        qkv_bias=biased,
-        out_bias=biased,
-        mlp_bias=biased,
-        order=order,
-    )
-
-
-@rule("gpt2")
-def _gpt2(config: ConfigFields, arch: Architecture) -> Architecture:
-    config.only("scale_attn_weights", True)
-    config.only("scale_attn_by_inverse_layer_idx", False)
-    for unused in ("n_ctx", "reorder_and_upcast_attn", "attn_pdrop"):
-        config.get(unused)
-    return replace(arch, out_bias=True, mlp_bias=True)
-
-
-@rule("opt")
-def _opt(config: ConfigFields, arch: Architecture) -> Architecture:
-    config.only("do_layer_norm_before", True)
-    config.only("_remove_final_layer_norm", False)
-    config.only("word_embed_proj_dim", arch.hidden)
-    config.only("layer_norm_elementwise_affine", True)
-    for unused in ("dropout", "layerdrop", "init_std"):
-        config.get(unused)
-    biased = config.flag("enable_bias", True)
-    return replace(arch, qkv_bias=biased, out_bias=biased, mlp_bias=biased)
 
 
 @rule("qwen2")
@@ -161,29 +66,6 @@ def _qwen3(config: ConfigFields, arch: Architecture) -> Architecture:
     return windows_of_some(config, attention_bias(config, arch))
 
 
-@rule("qwen2_moe", "qwen3_moe")
-def _qwen_moe(config: ConfigFields, arch: Architecture) -> Architecture:
-    if arch.family == "qwen2_moe":
-        arch = replace(arch, qkv_bias=config.flag("qkv_bias", True))
-    else:
-        arch = attention_bias(config, arch)
-    config.only("use_sliding_window", False)
-    for unused in ("sliding_window", "max_window_layers"):
-        config.get(unused)
-    if SLIDING in layer_types(config, arch, lambda _: False):
-        raise config.refusal("layer_types", "windows of this family are not computed")
-    step, dense = config.number("decoder_sparse_step", 1), config.get("mlp_only_layers", [])
-    count = config.get("num_local_experts")
-    experts = Experts(
-        count=config.number("num_experts", count or (128 if arch.family == "qwen3_moe" else 60)),
-        used=config.number("num_experts_per_tok", 8 if arch.family == "qwen3_moe" else 4),
-        intermediate=config.number("moe_intermediate_size", 768 if arch.family == "qwen3_moe" else 1408),
-        normalise=config.flag("norm_topk_prob"),
-        shared=config.number("shared_expert_intermediate_size", 5632) if arch.family == "qwen2_moe" else 0,
-    )
-    return with_experts(config, arch, experts, lambda i: i not in dense and (i + 1) % step == 0)
-
-
 @rule("mistral", "starcoder2")
 def _mistral(config: ConfigFields, arch: Architecture) -> Architecture:
     if arch.family == "starcoder2":
@@ -203,28 +85,6 @@ def _ministral(config: ConfigFields, arch: Architecture) -> Architecture:
     return windows(
         config, arch, layer_types(config, arch, lambda _: config.get("sliding_window") is not None)
     )
-
-
-@rule("mixtral")
-def _mixtral(config: ConfigFields, arch: Architecture) -> Architecture:
-    experts = Experts(
-        count=config.number("num_local_experts", config.get("num_experts", 8)),
-        used=config.number("num_experts_per_tok", 2),
-        intermediate=arch.intermediate,
-        normalise=True,
-    )
-    return with_experts(config, windows_everywhere(config, arch), experts, lambda _: True)
-
-
-@rule("olmoe")
-def _olmoe(config: ConfigFields, arch: Architecture) -> Architecture:
-    experts = Experts(
-        count=config.number("num_experts", config.get("num_local_experts", 64)),
-        used=config.number("num_experts_per_tok", 8),
-        intermediate=arch.intermediate,
-        normalise=config.flag("norm_topk_prob"),
-    )
-    return with_experts(config, attention_bias(config, arch), experts, lambda _: True)
 
 
 @rule("gemma", "gemma2", "gemma3_text")

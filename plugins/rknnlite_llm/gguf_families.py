@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .container.families import Norm
+from .container.family import Norm
 
 __all__ = ["ENDS", "EPS", "EXPERTS", "GGUF_FAMILIES", "KEYS", "LAYER", "GgufFamily"]
 

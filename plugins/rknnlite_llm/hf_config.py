@@ -8,18 +8,19 @@ from typing import Any
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 
+from . import expert_rules, family_rules, gpt_rules
 from .config_fields import ConfigFields
 from .container.architecture import Turn
 from .container.description import Architecture, Rope
-from .container.families import FAMILIES, LlmFamily
+from .container.families import FAMILIES
+from .container.family import LlmFamily
 from .family_parts import layered
-from . import expert_rules as _  # rules of families with experts
-from .family_rules import RULES
 from .multimodal_config import COMPOSED, language_part
 from .rope_config import rope_of
 
 __all__ = ["architecture"]
 
+RULES = {**family_rules.RULES, **gpt_rules.RULES, **expert_rules.RULES}
 _ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",

@@ -16,7 +16,8 @@ from rknnlite.files.reading import is_stream, read_text
 from rknnlite.formats import ModelFile
 
 from .container.description import Architecture, Embedding
-from .container.families import FAMILIES, Pooling
+from .container.families import FAMILIES
+from .container.family import Pooling
 from .container.safetensors import SafeTensors, Widened
 from .gptq_awq import Packing, QuantisedMatrix
 
@@ -29,7 +30,12 @@ _MODES = {
     "pooling_mode_cls_token": Pooling.CLS,
 }
 _NAMES = {"lasttoken": Pooling.LAST, "mean": Pooling.MEAN, "cls": Pooling.CLS}
-_OF_NO_CONSEQUENCE = ("rotary_emb.inv_freq", "self_attn.masked_bias", "attention.masked_bias", "attn.masked_bias")
+_OF_NO_CONSEQUENCE = (
+    "rotary_emb.inv_freq",
+    "self_attn.masked_bias",
+    "attention.masked_bias",
+    "attn.masked_bias",
+)
 """Ends of names of tensors that follow from ``config.json``, or belong to the program that made the file."""
 _PREFIXES = {
     "model.": "",

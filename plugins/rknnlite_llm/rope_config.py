@@ -10,7 +10,7 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported
 
 from .config_fields import ConfigFields
 from .container.architecture import ROPE_SCALINGS, Architecture, Rope
-from .container.families import LlmFamily
+from .container.family import LlmFamily
 
 __all__ = ["read_rope", "rope_of", "with_sections"]
 

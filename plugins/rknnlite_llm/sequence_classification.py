@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from rknnlite.errors import ModelUnsupported
 
 from .container.architecture import Architecture, Scorer
-from .container.families import FAMILIES, Pooling
+from .container.families import FAMILIES
+from .container.family import Pooling
 from .hf_folder import HfFolder
 
 __all__ = ["scorer_of", "with_scorer", "write_scorer"]

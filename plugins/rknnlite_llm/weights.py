@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from .container.architecture import XIELU, Architecture, Mixer
-from .container.families import Order
+from .container.family import Order
 from .container.weight_types import WEIGHT_TYPES
 
 __all__ = [

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from rknnlite_llm import Package, export_llm, open_llm
 from rknnlite_llm.container.description import read_llm
-from rknnlite_llm.container.families import FAMILIES, LayerTensors, LlmFamily
+from rknnlite_llm.container.families import FAMILIES
+from rknnlite_llm.container.family import LayerTensors, LlmFamily
 from rknnlite_llm.container.safetensors import SafeTensors, write_safetensors
 from rknnlite_llm.container.weight_types import COLUMNS, GROUP, WEIGHT_TYPES, WeightType
 

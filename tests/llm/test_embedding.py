@@ -10,7 +10,7 @@ import pytest
 from rknnlite_llm import Embedder, EmbedTable, Package, export_llm, open_llm
 from rknnlite_llm.container import description as container
 from rknnlite_llm.container.description import read_llm
-from rknnlite_llm.container.families import Pooling
+from rknnlite_llm.container.family import Pooling
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile

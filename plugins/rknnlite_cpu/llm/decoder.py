@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_llm.container.architecture import Architecture, Mixer
 from rknnlite_llm.container.description import LlmModel
-from rknnlite_llm.container.families import Order
+from rknnlite_llm.container.family import Order
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.weights import gated, layer_norms
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_llm.callbacks import CheckedCallbacks
 from rknnlite_llm.container.description import Embedding, LlmModel
-from rknnlite_llm.container.families import Pooling
+from rknnlite_llm.container.family import Pooling
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.embedding import length_one
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from rknnlite_llm.container.architecture import Experts
 
 from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
-from .linear import Linear
 from .expert_choice import chosen_experts
+from .linear import Linear
 from .norms_and_activations import ACTIVATIONS, sigmoid, xielu
 
 __all__ = ["FeedForward", "MixtureOfExperts"]
@@ -87,7 +87,11 @@ class MixtureOfExperts:
             out[rows] += self._networks[number](x[rows]) * used[rows, places, None]
         if self._shared is None:
             return out
-        return out + (self._shared(x) if self._shared_gate is None else self._shared(x) * sigmoid(x @ self._shared_gate.T))
+        return out + (
+            self._shared(x)
+            if self._shared_gate is None
+            else self._shared(x) * sigmoid(x @ self._shared_gate.T)
+        )
 
 
 def _gated(gate: Array, up: Array) -> None:

@@ -8,9 +8,19 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.unary_functions import gelu
-from rknnlite_llm.container.families import Norm
+from rknnlite_llm.container.family import Norm
 
-__all__ = ["ACTIVATIONS", "Normed", "capped", "layer_normed", "make_norm", "rms_normed", "sigmoid", "softmax", "xielu"]
+__all__ = [
+    "ACTIVATIONS",
+    "Normed",
+    "capped",
+    "layer_normed",
+    "make_norm",
+    "rms_normed",
+    "sigmoid",
+    "softmax",
+    "xielu",
+]
 
 Array = NDArray[Any]
 Normed = Callable[[Array], Array]

@@ -11,7 +11,7 @@ from rknnlite.errors import ParamInvalid
 from rknnlite.spi.command import Column, Command, Console, Exit, Part, Progress, Table
 
 from ..container.description import AUTO
-from ..container.families import Pooling
+from ..container.family import Pooling
 from ..container.weight_types import WEIGHT_TYPES
 from ..export import KV_CACHES, export_llm
 from ..package import Package

@@ -30,9 +30,10 @@ from rknnlite.formats import ModelFile, is_package, named, sniff
 from rknnlite.formats.frame import LLM_PACKAGE
 from rknnlite.tensor import KvDtype
 
-from .architecture import Architecture, Rope, described, read_architecture
-from .families import Pooling
+from .architecture import Architecture, Rope, described
+from .family import Pooling
 from .fields import Fields
+from .read_architecture import read_architecture
 from .weight_types import WEIGHT_TYPES, WeightType
 
 __all__ = [

@@ -1,0 +1,197 @@
+"""The architecture in a package's description, checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rknnlite.errors import ModelInvalid, ModelUnsupported
+
+from .architecture import (
+    ACTIVATIONS,
+    Architecture,
+    Experts,
+    LayerKind,
+    Media,
+    Mixer,
+    Router,
+    Scales,
+    Scorer,
+    Turn,
+)
+from .families import FAMILIES
+from .family import Norm, Order, Pooling
+from .fields import Fields
+from .rope import Rope, read_rope
+
+__all__ = ["read_architecture"]
+
+_LONGEST_CONV = 64
+
+
+def read_architecture(given: Fields) -> Architecture:
+    """The architecture in a package's description. Raises ModelInvalid or ModelUnsupported."""
+    later: dict[str, Any] = {name: given.flag(name) for name in _FLAGS if given.has(name)}
+    later.update(
+        {name: kind(given.choice(name, tuple(kind))) for name, kind in _WORDS.items() if given.has(name)}
+    )
+    arch = Architecture(
+        family=given.choice("family", tuple(FAMILIES)),
+        hidden=given.number("hidden", high=1 << 17),
+        intermediate=given.number("intermediate", high=1 << 20),
+        layers=given.number("layers", high=1024),
+        heads=given.number("heads", high=1024),
+        kv_heads=given.number("kv_heads", high=1024),
+        head_dim=given.number("head_dim", 2, 1024),
+        vocab_size=given.number("vocab_size"),
+        max_position=given.number("max_position", high=1 << 30),
+        rms_eps=given.real("rms_eps", 1e-12, 1),
+        qkv_bias=given.flag("qkv_bias"),
+        qk_norm=given.flag("qk_norm"),
+        tied=given.flag("tied"),
+        rope=Rope(),
+        activation=given.choice("activation", ACTIVATIONS) if given.has("activation") else "silu",
+        **later,
+        conv=given.number("conv", 0, _LONGEST_CONV) if given.has("conv") else 0,
+        scales=_scales(given.child("scales")) if given.has("scales") else Scales(),
+        experts=_experts(given.child("experts")) if given.has("experts") else None,
+        media=_media(given.child("media")) if given.has("media") else None,
+        scorer=_scorer(given.child("scorer")) if given.has("scorer") else None,
+    )
+    arch = replace(
+        arch,
+        rope=read_rope(given.child("rope"), arch.head_dim),
+        local_rope=read_rope(given.child("local_rope"), arch.head_dim) if given.has("local_rope") else None,
+        each_layer=tuple(map(_layer, given.children("each_layer"))) if given.has("each_layer") else (),
+    )
+    _check(arch)
+    return arch
+
+
+_FLAGS = (
+    "head",
+    "norm_bias",
+    "gated",
+    "out_bias",
+    "mlp_bias",
+    "qk_norm_whole",
+    "causal",
+    "embed_norm",
+    "conv_bias",
+    "second_type",
+    "head_bias",
+    "positions",
+    "qk_norm_turned",
+)
+_WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
+
+
+def _scales(given: Fields) -> Scales:
+    factors = {name: given.real(name) for name in ("embed", "residual", "score", "logit") if given.has(name)}
+    caps = {name: given.real(name, 0) for name in ("score_cap", "logit_cap") if given.has(name)}
+    return Scales(**factors, **caps)
+
+
+def _experts(given: Fields) -> Experts:
+    count = given.number("count", high=4096)
+    made = Experts(
+        count=count,
+        used=given.number("used", high=count),
+        intermediate=given.number("intermediate", high=1 << 20),
+        normalise=given.flag("normalise"),
+        shared=given.number("shared", 0, 1 << 20),
+    )
+    if not given.has("router"):  # a package of before there were others
+        return made
+    groups = given.number("groups", high=count)
+    if count % groups:
+        raise ModelInvalid(f"damaged description: {count} experts in {groups} groups")
+    made = replace(
+        made,
+        shared_gated=given.flag("shared_gated"),
+        router=Router(given.choice("router", tuple(Router))),
+        corrected=given.flag("corrected"),
+        groups=groups,
+        groups_used=given.number("groups_used", high=groups),
+        group_best=given.number("group_best", high=count // groups),
+        scale=given.real("scale"),
+        small=given.real("small", 0),
+        jitter=given.real("jitter", 0),
+    )
+    if made.used > made.groups_used * (count // groups):
+        raise ModelInvalid(
+            f"damaged description: {made.used} experts used, of {made.groups_used} of {groups} groups of {count}"
+        )
+    return made
+
+
+def _media(given: Fields) -> Media:
+    return Media(given.number("cell", 0, 1 << 12), given.real("step", 0), given.number("deepstack", 0, 1024))
+
+
+def _scorer(given: Fields) -> Scorer:
+    return Scorer(
+        pooling=Pooling(given.choice("pooling", tuple(Pooling))),
+        labels=given.number("labels", high=1 << 16),
+        dense=given.flag("dense"),
+        activation=given.choice("activation", ("tanh", *ACTIVATIONS)),
+        norm=given.flag("norm"),
+        dense_bias=given.flag("dense_bias"),
+        out_bias=given.flag("out_bias"),
+    )
+
+
+def _layer(given: Fields) -> LayerKind:
+    return LayerKind(
+        window=given.number("window", 0, 1 << 30),
+        turn=Turn(given.choice("turn", tuple(Turn))),
+        mixer=Mixer(given.choice("mixer", tuple(Mixer))),
+        experts=given.flag("experts"),
+        normed=given.flag("normed"),
+    )
+
+
+def _check(arch: Architecture) -> None:
+    """What cannot be together."""
+    kinds = arch.each_layer
+    if arch.each_layer and len(arch.each_layer) != arch.layers:
+        raise ModelInvalid(
+            f"damaged description: {len(arch.each_layer)} kinds of layers for {arch.layers} layers"
+        )
+    if arch.encoder and (arch.head or arch.heads != arch.kv_heads):
+        raise ModelInvalid(
+            f"damaged description: {arch.family} is an encoder: it has no head, and {arch.heads} heads need as many keys, "
+            f"not {arch.kv_heads}"
+        )
+    if not arch.causal and arch.head:
+        raise ModelInvalid(
+            f"damaged description: tokens of {arch.family} see those behind them, and it has a head"
+        )
+    if arch.heads % arch.kv_heads or arch.head_dim % 2:
+        raise ModelInvalid(
+            f"{arch.heads} heads of {arch.head_dim} cannot share {arch.kv_heads} key/value heads"
+        )
+    needs = {
+        "local_rope": any(kind.turn is Turn.LOCAL for kind in kinds) and arch.local_rope is None,
+        "experts": any(kind.experts for kind in kinds) and arch.experts is None,
+        "conv": any(kind.mixer is Mixer.CONV for kind in kinds) and not (arch.conv and arch.hidden % 2 == 0),
+    }
+    missing = [name for name, lacks in needs.items() if lacks]
+    if missing:
+        raise ModelInvalid(
+            f"damaged description: layers of {arch.family} need {missing[0]}, which is not there"
+        )
+    if arch.media is not None and arch.media.deepstack > arch.layers:
+        raise ModelInvalid(
+            f"damaged description: rows are added behind {arch.media.deepstack} of {arch.layers} layers"
+        )
+    if arch.rope.sections and (arch.rope.moving or not arch.causal):
+        raise ModelUnsupported(
+            f"a rotary embedding of three axes is not computed here with scaling {arch.rope.scaling}, or in a model that looks "
+            "both ways"
+        )
+    if (arch.rope.moving and not arch.causal) or (arch.local_rope is not None and arch.local_rope.moving):
+        raise ModelUnsupported(
+            f"{arch.family}: rotary scaling by length ({arch.rope.scaling}) of a model that looks both ways, or of some "
+            "layers only, is not computed here"
+        )
