@@ -8,6 +8,7 @@ from .config_fields import ConfigFields
 from .container.architecture import Architecture, Experts, Router, Scales
 from .family_parts import SLIDING, Rules, attention_bias, layer_types, windows_everywhere, with_experts
 from .family_rules import lfm2
+from .latent_config import latent_attention
 
 __all__ = ["RULES"]
 
@@ -91,6 +92,7 @@ def _glm4_moe(config: ConfigFields, arch: Architecture) -> Architecture:
 
 def _grouped(config: ConfigFields, width: int) -> Experts:
     """Routing by sigmoids, a correction and groups, as DeepSeek-V3 has it."""
+    config.only("topk_method", "noaux_tc")
     return Experts(
         count=config.number("n_routed_experts", 128),
         used=config.number("num_experts_per_tok", 8),
@@ -172,3 +174,39 @@ def _phimoe(config: ConfigFields, arch: Architecture) -> Architecture:
     )
     arch = replace(attention_bias(config, arch), head_bias=config.flag("lm_head_bias"))
     return with_experts(config, arch, experts, lambda _: True)
+
+
+@rule("deepseek_v2", "deepseek_v3")
+def _deepseek(config: ConfigFields, arch: Architecture) -> Architecture:
+    third = arch.family == "deepseek_v3"
+    for fixed, value in (("pretraining_tp", 1), ("moe_layer_freq", 1), ("seq_aux", True), ("ep_size", 1)):
+        config.only(fixed, value)
+    for unused in ("aux_loss_alpha", "num_nextn_predict_layers", "head_dim", "qk_head_dim"):
+        config.get(unused)
+    config.only("rope_interleave", True)
+    config.only("scoring_func", "sigmoid" if third else "softmax")
+    arch = latent_attention(config, attention_bias(config, arch))
+    width = config.number("moe_intermediate_size", 2048 if third else 1407)
+    first = config.get("first_k_dense_replace", 3 if third else 0)
+    experts = _grouped(config, width) if third else _of_v2(config, width)
+    experts = replace(experts, shared=width * config.number("n_shared_experts", 1 if third else 2))
+    return with_experts(config, arch, experts, lambda i: i >= first)
+
+
+def _of_v2(config: ConfigFields, width: int) -> Experts:
+    method = config.get("topk_method", "greedy")
+    config.only("topk_method", "greedy", "group_limited_greedy")
+    config.only("norm_topk_prob", False)
+    groups, used = config.get("n_group", 1), config.get("topk_group", 1)
+    limited = method == "group_limited_greedy"
+    return Experts(
+        count=config.number("n_routed_experts", 64),
+        used=config.number("num_experts_per_tok"),
+        intermediate=width,
+        normalise=False,
+        shared_gated=False,
+        groups=groups if limited else 1,
+        groups_used=used if limited else 1,
+        group_best=1,
+        scale=config.real("routed_scaling_factor", 1.0),
+    )

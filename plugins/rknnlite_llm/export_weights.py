@@ -32,7 +32,7 @@ from .weights import (
     vectors,
 )
 
-__all__ = ["Progress", "qkv_order", "write_weights"]
+__all__ = ["Progress", "row_order", "write_weights"]
 
 Array = NDArray[Any]
 Progress = Optional[Callable[[int, int, str], None]]
@@ -127,7 +127,7 @@ def _write_all(writer: _Writer) -> None:
         _ends(writer)
     if arch.scorer:
         write_scorer(source, arch, writer.plain)
-    source.check_all_read()
+    source.check_all_read(arch.layers if FAMILIES[arch.family].guessing else None)
     if arch.head:
         family, shape = FAMILIES[arch.family], (arch.vocab_size, arch.hidden)
         if arch.head_bias:
@@ -161,6 +161,9 @@ class _Layer:
             for name in ("q_norm", "k_norm"):
                 vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name]) + self._offset
         sizes = layer_vectors(self._arch, self._number)
+        for name in ("q_a_norm", "kv_a_norm"):
+            if name in sizes:
+                vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name])
         if "router_correction" in sizes:
             vectors["router_correction"] = self._correction(sizes["router_correction"])
         if "xielu" in sizes:
@@ -200,6 +203,7 @@ class _Layer:
         made = {
             "qkv": (names.qkv, (arch.q_size, arch.kv_size, arch.kv_size)),
             "out": (names.out, (arch.hidden,)),
+            **{name: (getattr(names, name), (0,)) for name in ("q", "q_a", "q_b", "kv_a")},
             "conv_in": (names.conv_in, (3 * arch.hidden,)),
             "conv_out": (names.conv_out, (arch.hidden,)),
             first: (names.gate_up, network(arch.intermediate)),
@@ -229,13 +233,14 @@ class _Layer:
                 stacks[expert[2] == "down"], int(expert[1]), sum(self._sources[name][1]), *inputs
             )
         parts, sizes = self._sources[name]
+        sizes = sizes if any(sizes) else (layer_matrices(self._arch, self._number)[name][1],)
         sizes = sizes if len(parts) == len(sizes) else (sum(sizes),)  # all rows in one tensor
         turned = self._family.transposed and bool(inputs)
         shapes = [(*inputs, size) if turned else (size, *inputs) for size in sizes]
         found = [self._one(f"{part}.{what}", *shape) for part, shape in zip(parts, shapes)]
         found = [rows.T for rows in found] if turned else found
         rows = found[0] if len(found) == 1 else np.concatenate(found)
-        order = qkv_order(self._arch, self._family) if name == "qkv" else None
+        order = row_order(self._arch, self._family, name)
         return rows if order is None else rows[order]
 
     def _of_stack(self, name: str, number: int, *shape: int) -> Array:
@@ -245,7 +250,7 @@ class _Layer:
 
     def _tables(self) -> dict[str, Array]:
         names, shapes = self._family.tensors, layer_tables(self._arch, self._number)
-        sources = {"router": names.router, "shared_gate": names.shared_gate}
+        sources = {"router": names.router, "shared_gate": names.shared_gate, "kv_b": names.kv_b}
         made = {
             name: self._one(f"{sources[name]}.weight", *shapes[name]) for name in shapes if name in sources
         }
@@ -257,9 +262,15 @@ class _Layer:
         return made
 
 
-def qkv_order(arch: Architecture, family: LlmFamily) -> Array | None:
-    """Their row that belongs in each of our rows of queries, keys and values; None: all are in their places."""
-    if not (family.qkv_grouped or family.interleaved):
+def row_order(arch: Architecture, family: LlmFamily, name: str) -> Array | None:
+    """Their row that belongs in each of our rows of a matrix; None: all are in their places."""
+    if arch.latent and family.interleaved and name in ("q", "q_b", "kv_a"):
+        form = arch.latent
+        before, heads = (form.rank, 1) if name == "kv_a" else (form.plain, arch.heads)
+        turning = np.arange(before, before + form.turned)
+        inside = np.concatenate([np.arange(before), turning[::2], turning[1::2]])
+        return np.asarray((np.arange(heads)[:, None] * len(inside) + inside).ravel())
+    if name != "qkv" or not (family.qkv_grouped or family.interleaved):
         return None
     rows = np.arange(arch.qkv_size)
     if family.qkv_grouped:

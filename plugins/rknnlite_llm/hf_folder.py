@@ -181,17 +181,24 @@ class HfFolder:
             )
         return array
 
-    def check_all_read(self) -> None:
-        """Raise ModelUnsupported when a layer has a tensor that nobody asked for."""
+    def check_all_read(self, behind: int | None = None) -> None:
+        """Raise ModelUnsupported when a layer has a tensor that nobody asked for; layers from number ``behind`` on may."""
         left = sorted(
             name for name in {*self._files, *self._matrices} - self._read if name.startswith(self._layers)
         )
         left = [name for name in left if not name.endswith(_OF_NO_CONSEQUENCE)]
+        if behind is not None:
+            left = [name for name in left if self._number(name) < behind]
         if left:
             raise ModelUnsupported(
                 f"{self.directory}: {len(left)} tensors of layers are not computed here, the first is {left[0]}; the model "
                 "is not what its config.json says, or a later one of its family"
             )
+
+    def _number(self, name: str) -> int:
+        """Of the layer of a tensor; 0 where its name does not tell."""
+        number = name[len(self._layers) :].partition(".")[0]
+        return int(number) if number.isascii() and number.isdigit() and len(number) < 5 else 0
 
     def matrix_types(self) -> set[str]:
         """Element types of all matrices, as safetensors spell them."""

@@ -12,14 +12,14 @@ from .config_fields import ConfigFields
 from .container.architecture import ROPE_SCALINGS, Architecture, Rope
 from .container.family import LlmFamily
 
-__all__ = ["read_rope", "rope_of", "with_sections"]
+__all__ = ["given_rope", "read_rope", "rope_of", "with_sections"]
 
 _LAYERED = ("full_attention", "sliding_attention")
 
 
 def rope_of(config: ConfigFields, arch: Architecture, family: LlmFamily) -> Rope:
     """The model's one rotary embedding. Old files have ``rope_theta`` and ``rope_scaling``, new ones ``rope_parameters``."""
-    given = _given(config)
+    given = given_rope(config)
     if any(not given.missing(key) for key in _LAYERED):
         given = given.child("full_attention")
     theta = config.real("rope_theta", family.theta)
@@ -27,7 +27,8 @@ def rope_of(config: ConfigFields, arch: Architecture, family: LlmFamily) -> Rope
     return read_rope(given, config, arch, theta, share)
 
 
-def _given(config: ConfigFields) -> ConfigFields:
+def given_rope(config: ConfigFields) -> ConfigFields:
+    """The object that tells of the rotary embedding."""
     old = config.get("rope_scaling")
     return config.child("rope_scaling" if old and not config.get("rope_parameters") else "rope_parameters")
 
@@ -71,7 +72,7 @@ def read_rope(
 
 def with_sections(config: ConfigFields, rope: Rope, usual: tuple[int, ...], interleaved: bool) -> Rope:
     """With the pairs that turn by time, height and width; ``usual`` where ``config.json`` does not say."""
-    given = _given(config)
+    given = given_rope(config)
     sections = given.get("mrope_section", list(usual))
     if not isinstance(sections, list) or len(sections) != 3 or not all(type(n) is int for n in sections):
         raise given.refusal("mrope_section", "there are three numbers of pairs")

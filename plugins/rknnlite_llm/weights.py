@@ -11,6 +11,9 @@ and ``shared_gate`` (1, hidden), and ``router_correction`` where there is one. `
 both alphas, beta, eps. A convolution in place of attention has ``conv_in`` (gates before and behind, and what is mixed,
 side by side), ``conv_out`` and ``conv``, float32 (hidden, taps).
 
+Attention to latent vectors has ``q`` or ``q_a`` and ``q_b``, ``kv_a`` and ``out``, norms ``q_a_norm`` and ``kv_a_norm``, and
+``kv_b``, float32 (heads * (plain + value), rank).
+
 An encoder has a bias for every matrix and norm and ``positions``, float32 (positions, hidden): what is added to the embedding of a
 text's first token, second token, ..., with the embedding of the one token type that a single text has; ``second_type`` is
 added to the embeddings of the second of two texts. A model of scores has float32 ``score.dense``, ``score.out`` and what
@@ -50,6 +53,8 @@ def layer_matrices(arch: Architecture, layer: int) -> dict[str, tuple[int, int]]
     kind, hidden = arch.kind(layer), arch.hidden
     if kind.mixer is Mixer.CONV:
         made = {"conv_in": (hidden, 3 * hidden), "conv_out": (hidden, hidden)}
+    elif kind.mixer is Mixer.LATENT:
+        made = _latent_matrices(arch)
     else:
         made = {"qkv": (hidden, arch.qkv_size), "out": (arch.q_size, hidden)}
     if not (kind.experts and arch.experts):
@@ -59,6 +64,15 @@ def layer_matrices(arch: Architecture, layer: int) -> dict[str, tuple[int, int]]
     if arch.experts.shared:
         made.update(_network(arch, "shared.", arch.experts.shared))
     return made
+
+
+def _latent_matrices(arch: Architecture) -> dict[str, tuple[int, int]]:
+    assert arch.latent is not None
+    form, hidden = arch.latent, arch.hidden
+    queries = arch.heads * (form.plain + form.turned)
+    rank = form.query_rank
+    first = {"q_a": (hidden, rank), "q_b": (rank, queries)} if rank else {"q": (hidden, queries)}
+    return {**first, "kv_a": (hidden, form.rank + form.turned), "out": (arch.heads * form.value, hidden)}
 
 
 def _network(arch: Architecture, prefix: str, width: int) -> dict[str, tuple[int, int]]:
@@ -100,6 +114,10 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
         made["xielu"] = 4
     if kind.mixer is Mixer.CONV:
         return {**made, "conv_bias": arch.hidden} if arch.conv_bias else made
+    if kind.mixer is Mixer.LATENT:
+        assert arch.latent is not None
+        queries = {"q_a_norm": arch.latent.query_rank} if arch.latent.query_rank else {}
+        return {**made, **queries, "kv_a_norm": arch.latent.rank}
     if arch.qk_norm_whole:
         made.update(q_norm=arch.q_size, k_norm=arch.kv_size)
     elif arch.qk_norm:
@@ -112,6 +130,8 @@ def biased(arch: Architecture, layer: int) -> list[str]:
     names = layer_matrices(arch, layer)
     switches = {
         "qkv": arch.qkv_bias,
+        "q_a": arch.qkv_bias,
+        "kv_a": arch.qkv_bias,
         "out": arch.out_bias,
         "gate_up": arch.mlp_bias,
         "up": arch.mlp_bias,
@@ -127,6 +147,8 @@ def layer_tables(arch: Architecture, layer: int) -> dict[str, tuple[int, int]]:
     kind, made = arch.kind(layer), {}
     if kind.mixer is Mixer.CONV:
         made["conv"] = (arch.hidden, arch.conv)
+    if kind.mixer is Mixer.LATENT and arch.latent:
+        made["kv_b"] = (arch.heads * (arch.latent.plain + arch.latent.value), arch.latent.rank)
     if kind.experts and arch.experts:
         made["router"] = (arch.experts.count, arch.hidden)
         if arch.experts.shared and arch.experts.shared_gated:

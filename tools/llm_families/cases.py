@@ -20,6 +20,7 @@ _LLAMA3 = {
     "original_max_position_embeddings": 64, "rope_theta": 500000.0,
 }  # fmt: skip
 _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "rope_theta": 10000.0}
+_LATENT = {"kv_lora_rank": 24, "qk_rope_head_dim": 8, "qk_nope_head_dim": 12, "v_head_dim": 10, "num_key_value_heads": 6}
 _MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
 
 
@@ -135,6 +136,16 @@ CASES = (
     Case("lfm2-moe", "LFM2-8B-A1B", "lfm2_moe", {"layer_types": ["conv", "full_attention", "conv", "full_attention"],
         "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40, "num_dense_layers": 1}),
     Case("phimoe", "Phi-3.5-MoE", "phimoe", {"num_local_experts": 6, "lm_head_bias": True, "attention_bias": True}),
+    Case("deepseek-v2", "DeepSeek-V2-Lite", "deepseek_v2", {**_LATENT, "q_lora_rank": None, "n_routed_experts": 6,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 40, "first_k_dense_replace": 1, "rope_parameters": {**_YARN,
+        "mscale": 0.707, "mscale_all_dim": 0.707}}),
+    Case("deepseek-v2-groups", "DeepSeek-V2, groups of experts", "deepseek_v2", {**_LATENT, "q_lora_rank": 20, "n_routed_experts": 8,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 40, "topk_method": "group_limited_greedy", "n_group": 4,
+        "topk_group": 2, "routed_scaling_factor": 1.5}),
+    Case("deepseek-v3", "DeepSeek-V3, R1, Moonlight, Kimi K2", "deepseek_v3", {**_LATENT, "q_lora_rank": 20,
+        "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 40, "first_k_dense_replace": 1, "n_group": 4,
+        "topk_group": 2, "routed_scaling_factor": 2.5, "attention_bias": True, "rope_parameters": {**_YARN, "mscale": 1.0,
+        "mscale_all_dim": 1.0}}),
     Case("cohere", "Command R", "cohere", {"logit_scale": 0.6}),
     Case("cohere2", "Command R7B", "cohere2", {"sliding_window": 24, "logit_scale": 0.6}),
     Case("lfm2", "LFM2", "lfm2", {"layer_types": ["conv", "full_attention", "conv", "conv"], "block_multiple_of": 16}),

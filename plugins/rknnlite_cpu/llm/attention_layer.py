@@ -49,14 +49,21 @@ class Attention:
 
     def __call__(self, x: Array, parts: Parts) -> Array:
         """(tokens, hidden) -> the same; every part looks into its own cache, and puts its keys and values there."""
-        qkv = self._qkv(x)
-        if self._qkv_bias is not None:
-            qkv = qkv + self._qkv_bias
+        qkv = self._asking(x)
         mixed = [self._attended(qkv[place], chunk) for place, chunk in parts]
-        out = self._out(mixed[0] if len(mixed) == 1 else np.concatenate(mixed))
+        out = self._out(self._found(mixed[0] if len(mixed) == 1 else np.concatenate(mixed)))
         if self._out_bias is not None:
             out += self._out_bias
         return out
+
+    def _asking(self, x: Array) -> Array:
+        """Queries, keys and values side by side, (tokens, qkv_size)."""
+        qkv = self._qkv(x)
+        return qkv if self._qkv_bias is None else qkv + self._qkv_bias
+
+    def _found(self, mixed: Array) -> Array:
+        """What the heads have seen, as the last matrix takes it."""
+        return mixed
 
     def _split(self, qkv: Array) -> tuple[Array, Array, Array]:
         """Queries, keys and values, (heads, tokens, head_dim)."""

@@ -22,6 +22,7 @@ from .attention_mask import Chunk
 from .decoder_input import DecoderInput
 from .feed_forward import FeedForward, MixtureOfExperts
 from .kv_cache import KvCache
+from .latent_attention import LatentAttention
 from .linear import Maker, make_linear
 from .lora import adapting
 from .norms_and_activations import Normed, capped, make_norm
@@ -144,12 +145,27 @@ def _layer(
     }
     if arch.kind(number).mixer is Mixer.CONV:
         mixer: Union[Attention, ShortConv] = ShortConv(arch, number, **_named(parts, _CONV))
+    elif arch.kind(number).mixer is Mixer.LATENT:
+        mixer = LatentAttention(arch, number, **_named(parts, _LATENT), attention=attention)
     else:
         mixer = Attention(arch, number, **_named(parts, _ATTENTION), attention=attention)
     return _Layer(mixer, _network(arch, parts, number), **norms)
 
 
 _ATTENTION = ("qkv", "out", "qkv_bias", "out_bias", "q_norm", "k_norm")
+_LATENT = (
+    "kv_a",
+    "out",
+    "kv_b",
+    "kv_a_norm",
+    "q",
+    "q_a",
+    "q_b",
+    "q_a_norm",
+    "q_a_bias",
+    "kv_a_bias",
+    "out_bias",
+)
 _CONV = ("conv_in", "conv_out", "conv", "conv_in_bias", "conv_out_bias", "conv_bias")
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rknnlite_llm.container.description import LlmModel
 from rknnlite_llm.container.families import FAMILIES
 from rknnlite_llm.container.safetensors import SafeTensors
-from rknnlite_llm.export_weights import qkv_order
+from rknnlite_llm.export_weights import row_order
 from rknnlite_llm.hf_folder import read_object
 from rknnlite_llm.weights import layer_matrices
 
@@ -120,7 +120,7 @@ class _Reader:
         if not downs:
             return None
         down, up = np.concatenate(downs), np.concatenate(ups, axis=1)
-        order = qkv_order(arch, self._family) if name == "qkv" else None
+        order = row_order(arch, self._family, name)
         up = up if order is None else up[order]
         return np.ascontiguousarray(down.T), np.ascontiguousarray(up.T)
 

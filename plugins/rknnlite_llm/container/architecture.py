@@ -19,6 +19,7 @@ __all__ = [
     "XIELU",
     "Architecture",
     "Experts",
+    "Latent",
     "LayerKind",
     "Media",
     "Mixer",
@@ -45,10 +46,12 @@ class Turn(str, enum.Enum):
 
 
 class Mixer(str, enum.Enum):
-    """How a layer looks at other tokens: attention, or a short gated convolution over the last ones (LFM2)."""
+    """How a layer looks at other tokens: attention, a short gated convolution over the last ones (LFM2), or attention to what keys
+    and values are made of (DeepSeek's MLA, see ``Latent``)."""
 
     ATTENTION = "attention"
     CONV = "conv"
+    LATENT = "latent"
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,22 @@ class Scales:
 
 
 @dataclass(frozen=True)
+class Latent:
+    """Attention to what keys and values are made of: a vector of ``rank`` channels, and ``turned`` that turn, for all heads.
+
+    That is all that is kept of a token; so ``Architecture`` has one head of keys, of ``turned + rank`` channels. A query's
+    ``plain`` channels meet it through the matrix that would make a key, what is found becomes ``value`` channels of each head.
+    Queries come through ``query_rank`` channels; 0: directly.
+    """
+
+    rank: int
+    turned: int
+    plain: int
+    value: int
+    query_rank: int = 0
+
+
+@dataclass(frozen=True)
 class Media:
     """What the language part of a larger model says of images and videos.
 
@@ -186,6 +205,7 @@ class Architecture:
         each_layer: as many as layers, or none: all are alike.
         media: what it says of images and videos, where they count in positions or layers.
         scorer: the model gives scores of texts.
+        latent: of layers with ``Mixer.LATENT``.
         head_bias: logits have a bias.
         positions: what a token's position adds to its embedding was learnt, and ends with ``max_position``.
         second_type: tokens of the second of two texts are marked as such.
@@ -228,6 +248,7 @@ class Architecture:
     head_bias: bool = False
     positions: bool = False
     qk_norm_turned: bool = False
+    latent: Optional[Latent] = None
 
     @property
     def encoder(self) -> bool:

@@ -291,7 +291,7 @@ _ROWS = (
     LlmFamily("granitemoe", pre_tokenizer="refact", tensors=_GRANITE_MOE),
     LlmFamily("granitemoeshared", pre_tokenizer="refact", tensors=_GRANITE_MOE),
     LlmFamily(
-        "glm4_moe", pre_tokenizer="chatglm-bpe", tensors=_SHARED, turned=0.5, eps_default=1e-5, kv_heads=8
+        "glm4_moe", pre_tokenizer="chatglm-bpe", tensors=_SHARED, turned=0.5, eps_default=1e-5, kv_heads=8, guessing=True,
     ),
     LlmFamily(
         "ernie4_5_moe", pre_tokenizer="default", tied=True, interleaved=True, theta=5e5, eps_default=1e-5, kv_heads=4,
@@ -305,6 +305,8 @@ _ROWS = (
         "phimoe", pre_tokenizer="default", norm=Norm.LAYER, norm_bias=True, tensors=_MIXTRAL, theta=1e6, eps_default=1e-5,
         kv_heads=8,
     ),
+    LlmFamily("deepseek_v2", pre_tokenizer="deepseek-llm", tensors=_SHARED, interleaved=True, guessing=True),
+    LlmFamily("deepseek_v3", pre_tokenizer="deepseek-v3", tensors=_SHARED, interleaved=True, guessing=True),
     _cohere("cohere", 5e5),
     _cohere("cohere2", 1e4),
     LlmFamily(

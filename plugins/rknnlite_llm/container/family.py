@@ -74,6 +74,13 @@ class LayerTensors:
     conv_in: tuple[str, ...] = ("conv.in_proj",)
     conv_out: tuple[str, ...] = ("conv.out_proj",)
     conv: str = "conv.conv"
+    q: tuple[str, ...] = ("self_attn.q_proj",)
+    q_a: tuple[str, ...] = ("self_attn.q_a_proj",)
+    q_b: tuple[str, ...] = ("self_attn.q_b_proj",)
+    kv_a: tuple[str, ...] = ("self_attn.kv_a_proj_with_mqa",)
+    kv_b: str = "self_attn.kv_b_proj"
+    q_a_norm: str = "self_attn.q_a_layernorm"
+    kv_a_norm: str = "self_attn.kv_a_layernorm"
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,7 @@ class LlmFamily:
         head_dim: channels of a head where it does not say, 0: ``hidden / heads``.
         head_bias: logits have a bias.
         positions: name of the learnt positions of a decoder; empty: none.
+        guessing: behind its layers a file may have some that guess tokens ahead, which are left out.
         transposed: matrices of layers lie as (inputs, outputs).
         renamed: keys of ``config.json`` that others call otherwise: (theirs, the usual one).
         score_activation: behind ``score_dense``.
@@ -145,6 +153,7 @@ class LlmFamily:
     head_bias: bool = False
     positions: str = ""
     transposed: bool = False
+    guessing: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
     score_activation: str = "tanh"
     doubled_mark: bool = False

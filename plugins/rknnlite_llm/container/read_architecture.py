@@ -11,6 +11,7 @@ from .architecture import (
     ACTIVATIONS,
     Architecture,
     Experts,
+    Latent,
     LayerKind,
     Media,
     Mixer,
@@ -55,6 +56,7 @@ def read_architecture(given: Fields) -> Architecture:
         conv=given.number("conv", 0, _LONGEST_CONV) if given.has("conv") else 0,
         scales=_scales(given.child("scales")) if given.has("scales") else Scales(),
         experts=_experts(given.child("experts")) if given.has("experts") else None,
+        latent=_latent(given.child("latent")) if given.has("latent") else None,
         media=_media(given.child("media")) if given.has("media") else None,
         scorer=_scorer(given.child("scorer")) if given.has("scorer") else None,
     )
@@ -125,6 +127,13 @@ def _experts(given: Fields) -> Experts:
     return made
 
 
+def _latent(given: Fields) -> Latent:
+    rank, turned, plain, value = (
+        given.number(name, high=1024) for name in ("rank", "turned", "plain", "value")
+    )
+    return Latent(rank, turned, plain, value, given.number("query_rank", 0, 1 << 16))
+
+
 def _media(given: Fields) -> Media:
     return Media(given.number("cell", 0, 1 << 12), given.real("step", 0), given.number("deepstack", 0, 1024))
 
@@ -176,6 +185,13 @@ def _check(arch: Architecture) -> None:
         "experts": any(kind.experts for kind in kinds) and arch.experts is None,
         "conv": any(kind.mixer is Mixer.CONV for kind in kinds) and not (arch.conv and arch.hidden % 2 == 0),
     }
+    latent = arch.latent
+    needs["latent"] = any(kind.mixer is Mixer.LATENT for kind in kinds) and not (
+        latent
+        and arch.kv_heads == 1
+        and arch.head_dim == latent.rank + latent.turned
+        and arch.rope.dims == latent.turned
+    )
     missing = [name for name, lacks in needs.items() if lacks]
     if missing:
         raise ModelInvalid(
