@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .config_fields import ConfigFields
-from .container.architecture import Architecture, Experts, Router, Scales
-from .family_parts import SLIDING, Rules, attention_bias, layer_types, windows_everywhere, with_experts
+from .container.architecture import CLAMPED_SWIGLU, Architecture, Experts, Router, Scales
+from .family_parts import (
+    SLIDING,
+    Rules,
+    attention_bias,
+    layer_types,
+    windows,
+    windows_everywhere,
+    with_experts,
+)
 from .family_rules import lfm2
 from .latent_config import latent_attention
 
@@ -173,6 +181,25 @@ def _phimoe(config: ConfigFields, arch: Architecture) -> Architecture:
         jitter=config.real("router_jitter_noise", 0.01),
     )
     arch = replace(attention_bias(config, arch), head_bias=config.flag("lm_head_bias"))
+    return with_experts(config, arch, experts, lambda _: True)
+
+
+@rule("gpt_oss")
+def _gpt_oss(config: ConfigFields, arch: Architecture) -> Architecture:
+    config.only("swiglu_alpha", 1.702)
+    config.only("swiglu_limit", 7.0)
+    for unused in ("experts_per_token", "initial_context_length"):  # said once more in other words
+        config.get(unused)
+    arch = attention_bias(config, arch, usual=True)
+    experts = Experts(
+        count=config.number("num_local_experts", 128),
+        used=config.number("num_experts_per_tok", 4),
+        intermediate=arch.intermediate,
+        normalise=True,
+        biased=True,
+    )
+    arch = windows(config, arch, layer_types(config, arch, lambda i: i % 2 == 0))
+    arch = replace(arch, activation=CLAMPED_SWIGLU, sinks=True)
     return with_experts(config, arch, experts, lambda _: True)
 
 

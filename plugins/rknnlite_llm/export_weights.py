@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from .container.description import Architecture
 from .container.families import FAMILIES
 from .container.family import LlmFamily
-from .container.safetensors import Filling, Widened, filling
+from .container.safetensors import Filling, filling
 from .container.weight_types import COLUMNS, WEIGHT_TYPES
-from .gptq_awq import QuantisedMatrix
-from .hf_folder import HfFolder
+from .hf_folder import HfFolder, Source
 from .sequence_classification import write_scorer
 from .weights import (
     biased,
@@ -66,7 +65,7 @@ class _Writer:
             self._begin(prefix + name, "F32", vector.shape)
             self._add(prefix + name, vector)
 
-    def matrix(self, name: str, *parts: Array | Widened | QuantisedMatrix) -> None:
+    def matrix(self, name: str, *parts: Array | Source) -> None:
         """A matrix (outputs, inputs) from its rows."""
         if self._progress:
             self._progress(next(self._packed), len(matrices(self.arch)), name)
@@ -166,6 +165,9 @@ class _Layer:
                 vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name])
         if "router_correction" in sizes:
             vectors["router_correction"] = self._correction(sizes["router_correction"])
+        for name, theirs in (("sinks", names.sinks), ("router_bias", f"{names.router}.bias")):
+            if name in sizes:
+                vectors[name] = self._one(theirs, sizes[name])
         if "xielu" in sizes:
             vectors["xielu"] = self._xielu()
         self._writer.plain(self._ours, {**vectors, **self._tables()})
@@ -243,10 +245,19 @@ class _Layer:
         order = row_order(self._arch, self._family, name)
         return rows if order is None else rows[order]
 
-    def _of_stack(self, name: str, number: int, *shape: int) -> Array:
-        """The matrix of one expert of all, which lie in one tensor."""
+    def _of_stack(self, name: str, number: int, rows: int, *inputs: int) -> Array:
+        """The matrix, or without ``inputs`` the bias, of one expert of all, which lie in one tensor."""
         assert self._arch.experts is not None
-        return self._writer.source.lazy(self._theirs + name, self._arch.experts.count, *shape)[number]
+        count, turned = self._arch.experts.count, self._family.tensors.stacks_turned
+        source, whole = self._writer.source, self._theirs + name
+        if not inputs:
+            found = source.lazy(f"{whole}_bias", count, rows)[number]
+        elif turned and not source.is_packed(whole):
+            found = source.lazy(whole, count, *inputs, rows)[number].T
+        else:
+            found = source.lazy(whole, count, rows, *inputs)[number]
+        by_turns = turned and name == self._family.tensors.expert_stacks[0]
+        return np.concatenate([found[::2], found[1::2]]) if by_turns else found
 
     def _tables(self) -> dict[str, Array]:
         names, shapes = self._family.tensors, layer_tables(self._arch, self._number)
@@ -266,10 +277,10 @@ def row_order(arch: Architecture, family: LlmFamily, name: str) -> Array | None:
     """Their row that belongs in each of our rows of a matrix; None: all are in their places."""
     if arch.latent and family.interleaved and name in ("q", "q_b", "kv_a"):
         form = arch.latent
-        before, heads = (form.rank, 1) if name == "kv_a" else (form.plain, arch.heads)
-        turning = np.arange(before, before + form.turned)
-        inside = np.concatenate([np.arange(before), turning[::2], turning[1::2]])
-        return np.asarray((np.arange(heads)[:, None] * len(inside) + inside).ravel())
+        still, heads = (form.rank, 1) if name == "kv_a" else (form.plain, arch.heads)
+        turning = np.arange(still, still + form.turned)
+        of_head = np.concatenate([np.arange(still), turning[::2], turning[1::2]])
+        return np.concatenate([of_head + head * len(of_head) for head in range(heads)])
     if name != "qkv" or not (family.qkv_grouped or family.interleaved):
         return None
     rows = np.arange(arch.qkv_size)
@@ -280,9 +291,9 @@ def row_order(arch: Architecture, family: LlmFamily, name: str) -> Array | None:
         turning = arch.rope.dims or arch.head_dim
         inside = np.arange(arch.head_dim)
         inside[:turning] = np.concatenate([inside[:turning:2], inside[1:turning:2]])
-        heads = rows.reshape(-1, arch.head_dim)
+        each = rows.reshape(-1, arch.head_dim)
         turned = arch.heads + arch.kv_heads
-        rows = np.concatenate([heads[:turned, inside].ravel(), heads[turned:].ravel()])
+        rows = np.concatenate([each[:turned, inside].ravel(), each[turned:].ravel()])
     return rows
 
 

@@ -18,17 +18,20 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 
 from .container.safetensors import SafeTensors
 
-__all__ = ["Packing", "QuantisedMatrix", "packing_of"]
+__all__ = ["MXFP4", "Packing", "QuantisedMatrix", "packing_of"]
 
 Array = NDArray[Any]
 _AWQ_ORDER = np.array([0, 4, 1, 5, 2, 6, 3, 7])
 """Where the outputs of AWQ's kernel lie in an int32."""
+MXFP4 = "mxfp4"
+"""Method of checkpoints whose experts are stacks (``rknnlite_llm.mxfp4``)."""
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How the integers of a checkpoint are packed: ``gptq``, ``gptq_v2`` or ``awq``, their bits, inputs of a group (0: all)."""
+    """How the numbers of a checkpoint are packed: ``gptq``, ``gptq_v2``, ``awq`` or ``mxfp4``, their bits, and
+    inputs of a group (0: all)."""
 
     method: str
     bits: int
@@ -43,6 +46,8 @@ def packing_of(config: Mapping[str, Any]) -> Optional[Packing]:
     if not isinstance(given, Mapping):
         raise ModelInvalid(f"config.json: quantization_config is {shown(given)}")
     method, bits = given.get("quant_method"), given.get("bits", given.get("w_bit"))
+    if method == MXFP4:
+        return Packing(MXFP4, 4, 32)
     group = given.get("group_size", given.get("q_group_size", 128))
     form = str(given.get("checkpoint_format", given.get("version", ""))).lower()
     known = {"gptq": ("", "gptq", "gptq_v2"), "awq": ("", "gemm")}
@@ -56,7 +61,7 @@ def packing_of(config: Mapping[str, Any]) -> Optional[Packing]:
         raise ModelUnsupported(
             f"config.json: quantization_config: weights quantised by {shown(method)} "
             f"(format {shown(form)}, {shown(bits)} bits) are not read here; "
-            "there are gptq of 2, 4 and 8 bits and awq of 4 bits (gemm). Export the model that was quantised, with "
+            "there are gptq of 2, 4 and 8 bits, awq of 4 bits (gemm) and mxfp4. Export the model that was quantised, with "
             "--weights w4 or w8"
         )
     if type(group) is not int or group == 0 or group < -1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,14 @@ from .container.description import Architecture, Embedding
 from .container.families import FAMILIES
 from .container.family import Pooling
 from .container.safetensors import SafeTensors, Widened
-from .gptq_awq import Packing, QuantisedMatrix
+from .gptq_awq import MXFP4, Packing, QuantisedMatrix
+from .mxfp4 import BLOCKS, Mxfp4Stack
 
-__all__ = ["HfFolder", "check_counts", "embedding_of", "longest_text", "read_object"]
+__all__ = ["HfFolder", "Source", "check_counts", "embedding_of", "longest_text", "read_object"]
 
 Array = NDArray[Any]
+Source = Union[Widened, QuantisedMatrix, Mxfp4Stack]
+"""A tensor that is not read yet; indexing gives float32."""
 _MODES = {
     "pooling_mode_lasttoken": Pooling.LAST,
     "pooling_mode_mean_tokens": Pooling.MEAN,
@@ -133,7 +136,9 @@ class HfFolder:
         if not self._files:
             raise ModelInvalid(f"{directory}: has no *.safetensors")
         self._read: set[str] = set()
-        self._matrices = {} if packing is None else self._quantised(packing)
+        self._matrices: dict[str, QuantisedMatrix | Mxfp4Stack] = {}
+        if packing is not None:
+            self._matrices.update(self._stacks() if packing.method == MXFP4 else self._quantised(packing))
         found = (prefix for prefix in _PREFIXES if prefix + FAMILIES[family].table in self._files)
         self._prefix = next(found, "model.")
         self._layers = self._prefix + FAMILIES[family].layers
@@ -145,11 +150,25 @@ class HfFolder:
         self._read.update(name for matrix in made.values() for name in matrix.names)
         return made
 
+    def _stacks(self) -> dict[str, Mxfp4Stack]:
+        """Experts in MXFP4, by the name of their float tensor; their parts count as read."""
+        made = {
+            name[: -len(BLOCKS)]: Mxfp4Stack(self._files, name[: -len(BLOCKS)])
+            for name in self._files
+            if name.endswith(BLOCKS)
+        }
+        self._read.update(name for stack in made.values() for name in stack.names)
+        return made
+
+    def is_packed(self, name: str) -> bool:
+        """Whether a tensor of the model itself lies there as integers or numbers of four bits."""
+        return self._prefix + name in self._matrices
+
     def get(self, name: str, *shape: int) -> Array:
         """A tensor of the model itself, float32, with the shape that the configuration promises."""
         return self._widened(self._prefix + name, *shape)[...]
 
-    def lazy(self, name: str, *shape: int) -> Widened | QuantisedMatrix:
+    def lazy(self, name: str, *shape: int) -> Source:
         """``get``, not read yet."""
         return self._widened(self._prefix + name, *shape)
 
@@ -162,15 +181,15 @@ class HfFolder:
         name = _PREFIXES[self._prefix] + name
         return name in self._files or name in self._matrices
 
-    def table(self, arch: Architecture) -> Widened | QuantisedMatrix:
+    def table(self, arch: Architecture) -> Source:
         """Embeddings of all tokens, not read yet."""
         return self._widened(self._prefix + FAMILIES[arch.family].table, arch.vocab_size, arch.hidden)
 
-    def widened(self, name: str, *shape: int) -> Widened | QuantisedMatrix:
+    def widened(self, name: str, *shape: int) -> Source:
         """``head``, not read yet."""
         return self._widened(_PREFIXES[self._prefix] + name, *shape)
 
-    def _widened(self, name: str, *shape: int) -> Widened | QuantisedMatrix:
+    def _widened(self, name: str, *shape: int) -> Source:
         if name not in self._files and name not in self._matrices:
             raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
         self._read.add(name)

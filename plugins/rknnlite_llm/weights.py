@@ -5,14 +5,15 @@ and up), ``layers.0.norm1``, ``.norm2``, ``.qkv_bias``, ``.q_norm``, ``.k_norm``
 matrix lies in the file is told by its ``WeightType``; scales are beside it, under ``NAME.scale``.
 
 What an architecture has beyond a Llama's: ``post1`` and ``post2``, norms behind the halves of a layer; ``up`` for ``gate_up``
-where there is no gate; ``NAME_bias`` for every matrix and norm that has one; ``embed_norm``. A mixture of experts has
-``experts.0.gate_up``, ``experts.0.down``, ... and ``shared.gate_up``, ``shared.down``, with float32 ``router`` (experts, hidden)
-and ``shared_gate`` (1, hidden), and ``router_correction`` where there is one. ``xielu`` are the four numbers of that activation:
-both alphas, beta, eps. A convolution in place of attention has ``conv_in`` (gates before and behind, and what is mixed,
-side by side), ``conv_out`` and ``conv``, float32 (hidden, taps).
+where there is no gate; ``NAME_bias`` for every matrix and norm that has one; ``embed_norm``; ``sinks``, a number per head;
+``xielu``, the four numbers of that activation: both alphas, beta, eps. Learnt positions are ``positions`` as an encoder's.
 
-Attention to latent vectors has ``q`` or ``q_a`` and ``q_b``, ``kv_a`` and ``out``, norms ``q_a_norm`` and ``kv_a_norm``, and
-``kv_b``, float32 (heads * (plain + value), rank).
+A mixture of experts has ``experts.0.gate_up``, ``experts.0.down``, ... and ``shared.gate_up``, ``shared.down``, with float32
+``router`` (experts, hidden) and ``shared_gate`` (1, hidden), and ``router_correction`` and ``router_bias`` where there are.
+
+A convolution in place of attention has ``conv_in`` (gates before and behind, and what is mixed, side by side), ``conv_out`` and
+``conv``, float32 (hidden, taps). Attention to latent vectors has ``q`` or ``q_a`` and ``q_b``, ``kv_a`` and ``out``, norms
+``q_a_norm`` and ``kv_a_norm``, and ``kv_b``, float32 (heads * (plain + value), rank).
 
 An encoder has a bias for every matrix and norm and ``positions``, float32 (positions, hidden): what is added to the embedding of a
 text's first token, second token, ..., with the embedding of the one token type that a single text has; ``second_type`` is
@@ -110,6 +111,8 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
     made.update({f"{name}_bias": matrices[name][1] for name in biased(arch, layer)})
     if kind.experts and arch.experts and arch.experts.corrected:
         made["router_correction"] = arch.experts.count
+    if kind.experts and arch.experts and arch.experts.biased:
+        made["router_bias"] = arch.experts.count
     if arch.activation == XIELU:
         made["xielu"] = 4
     if kind.mixer is Mixer.CONV:
@@ -118,6 +121,8 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
         assert arch.latent is not None
         queries = {"q_a_norm": arch.latent.query_rank} if arch.latent.query_rank else {}
         return {**made, **queries, "kv_a_norm": arch.latent.rank}
+    if arch.sinks:
+        made["sinks"] = arch.heads
     if arch.qk_norm_whole:
         made.update(q_norm=arch.q_size, k_norm=arch.kv_size)
     elif arch.qk_norm:
@@ -139,7 +144,12 @@ def biased(arch: Architecture, layer: int) -> list[str]:
         "conv_in": arch.conv_bias,
         "conv_out": arch.conv_bias,
     }
-    return [name for name in names if arch.encoder or switches.get(name, False)]
+    experts = arch.experts is not None and arch.experts.biased
+    return [
+        name
+        for name in names
+        if arch.encoder or switches.get(name, False) or (experts and name.startswith("experts."))
+    ]
 
 
 def layer_tables(arch: Architecture, layer: int) -> dict[str, tuple[int, int]]:

@@ -146,6 +146,8 @@ CASES = (
         "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 40, "first_k_dense_replace": 1, "n_group": 4,
         "topk_group": 2, "routed_scaling_factor": 2.5, "attention_bias": True, "rope_parameters": {**_YARN, "mscale": 1.0,
         "mscale_all_dim": 1.0}}),
+    Case("gpt-oss", "GPT-OSS", "gpt_oss", {"head_dim": 16, "num_local_experts": 6, "num_experts_per_tok": 2,
+        "sliding_window": 24, "rope_parameters": {**_YARN, "truncate": False}}),
     Case("cohere", "Command R", "cohere", {"logit_scale": 0.6}),
     Case("cohere2", "Command R7B", "cohere2", {"sliding_window": 24, "logit_scale": 0.6}),
     Case("lfm2", "LFM2", "lfm2", {"layer_types": ["conv", "full_attention", "conv", "conv"], "block_multiple_of": 16}),

@@ -26,7 +26,8 @@ class Queries:
 
     ``turned``: float32 (kv heads, heads per kv head * tokens, head_dim), tokens next to each other;
     ``kept``: the same as the first ``keep`` keys are to be multiplied with, None where nothing is kept;
-    ``cap``: of the scores, 0: none; ``mask``: float32 (tokens, keys), which is added to them.
+    ``cap``: of the scores, 0: none; ``mask``: float32 (tokens, keys), which is added to them;
+    ``sinks``: float32 (kv heads, rows), a further score of each row, which gives nothing.
     """
 
     turned: Array
@@ -35,6 +36,7 @@ class Queries:
     keep: int = 0
     cap: float = 0.0
     mask: Optional[Array] = None
+    sinks: Optional[Array] = None
 
 
 AttentionFunction = Callable[[Queries, Array, Array], Array]
@@ -44,9 +46,14 @@ AttentionFunction = Callable[[Queries, Array, Array], Array]
 def attend(queries: Queries, keys: Array, values: Array) -> Array:
     """Softmax over float32 (kv heads, keys, head_dim), weighted sum of values: (kv heads, rows of queries, head_dim)."""
     scores = _scores(queries, keys)
-    scores -= scores.max(axis=-1, keepdims=True)
+    peak = scores.max(axis=-1, keepdims=True)
+    if queries.sinks is not None:
+        np.maximum(peak, queries.sinks[..., None], out=peak)
+    scores -= peak
     np.exp(scores, out=scores)
     total = scores.sum(axis=-1, keepdims=True)
+    if queries.sinks is not None:
+        total += np.exp(queries.sinks[..., None] - peak)
     out = matmul(scores, values)
     out /= total
     return out

@@ -35,12 +35,14 @@ class Attention:
         out_bias: Optional[Array] = None,
         q_norm: Optional[Array] = None,
         k_norm: Optional[Array] = None,
+        sinks: Optional[Array] = None,
         attention: Optional[AttentionFunction] = None,
     ) -> None:
         """``attention`` looks at float16 keys and values for few tokens."""
         self._arch, self._number, self._kind = arch, number, arch.kind(number)
         self._qkv, self._out, self._qkv_bias, self._out_bias = qkv, out, qkv_bias, out_bias
         self._attention = attention
+        self._sinks = None if sinks is None else sinks.reshape(arch.kv_heads, -1, 1)
         self._norms = [
             make_norm(arch.norm, arch.rms_eps, weight) for weight in (q_norm, k_norm) if weight is not None
         ]
@@ -138,7 +140,10 @@ class Attention:
             behind = self._asked(rotate(queries, chunk.kept_turn(turn)))
             kept, keep = behind[:, rows].reshape(shape), chunk.keep
         mask = chunk.mask(self._kind.window, rows)
-        return Queries(turned, rows.stop - rows.start, kept, keep, arch.scales.score_cap or 0.0, mask)
+        tokens, sinks = rows.stop - rows.start, self._sinks
+        if sinks is not None:
+            sinks = np.broadcast_to(sinks, (*sinks.shape[:2], tokens)).reshape(arch.kv_heads, -1)
+        return Queries(turned, tokens, kept, keep, arch.scales.score_cap or 0.0, mask, sinks)
 
     def _by_token(self, found: Array, tokens: int) -> Array:
         """(kv_heads, heads per kv head * tokens, head_dim) -> (tokens, heads * head_dim)."""

@@ -77,7 +77,8 @@ class CompiledAttention:
             self._attend(given, share.start, share.stop, target + at * width, peaks + at, totals + at)
 
         run_blocks(work, shares, size)
-        return (out[0] if len(shares) == 1 else _together(out, *weights))[:, :, :dim]
+        found = (out[0] if len(shares) == 1 else _together(out, *weights))[:, :, :dim]
+        return found if queries.sinks is None else found * _share(queries.sinks, *weights)[..., None]
 
     def _check(self) -> None:
         """A small cache with all that may be asked of it."""
@@ -85,7 +86,8 @@ class CompiledAttention:
         keys, values = random.standard_normal((2, 2, _KEYS + 7, 20)).astype(np.float16)
         turned, kept = random.standard_normal((2, 2, 6, 20)).astype(np.float32)
         mask = np.where(random.random((2, _KEYS + 7)) < 0.3, np.float32(-1e30), np.float32(0))
-        for queries in (Queries(turned, 2), Queries(turned, 2, kept, 5, 3.0, mask)):
+        sinks = random.standard_normal((2, 6)).astype(np.float32)
+        for queries in (Queries(turned, 2), Queries(turned, 2, kept, 5, 3.0, mask, sinks)):
             wanted = attend(queries, keys.astype(np.float32), values.astype(np.float32))
             far = float(np.abs(self(queries, keys, values) - wanted).max() / np.abs(wanted).max())
             if not far < _TOLERANCE:
@@ -109,3 +111,11 @@ def _together(parts: Array, peaks: Array, totals: Array) -> Array:
     weights = totals * np.exp(peaks - peaks.max(axis=0))
     weights /= weights.sum(axis=0)
     return np.einsum("shr,shrd->hrd", weights, parts)
+
+
+def _share(sinks: Array, peaks: Array, totals: Array) -> Array:
+    """What tokens keep of each row beside its sink."""
+    peak = peaks.max(axis=0)
+    total = (totals * np.exp(peaks - peak)).sum(axis=0)
+    with np.errstate(over="ignore"):  # of a sink far above all tokens: they keep nothing
+        return np.asarray(total / (total + np.exp(sinks - peak)))

@@ -152,7 +152,7 @@ def _layer(
     return _Layer(mixer, _network(arch, parts, number), **norms)
 
 
-_ATTENTION = ("qkv", "out", "qkv_bias", "out_bias", "q_norm", "k_norm")
+_ATTENTION = ("qkv", "out", "qkv_bias", "out_bias", "q_norm", "k_norm", "sinks")
 _LATENT = (
     "kv_a",
     "out",
@@ -185,5 +185,7 @@ def _network(arch: Architecture, parts: dict[str, Any], number: int) -> Union[Fe
         return one()
     networks = [one(f"experts.{i}.") for i in range(arch.experts.count)]
     shared = one("shared.") if arch.experts.shared else None
-    more = {name: parts[name] for name in ("shared_gate", "router_correction") if name in parts}
+    more = {
+        name: parts[name] for name in ("shared_gate", "router_correction", "router_bias") if name in parts
+    }
     return MixtureOfExperts(arch.experts, parts["router"], networks, shared, **more)

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_llm.container.architecture import Experts
+from rknnlite_llm.container.architecture import CLAMPED_SWIGLU, Experts
 
 from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
 from .expert_choice import chosen_experts
@@ -37,7 +37,13 @@ class FeedForward:
         self._first, self._down, self._gated = first, down, gated
         self._first_bias, self._down_bias = first_bias, down_bias
         self._name = activation
-        self._activation = ACTIVATIONS[activation] if form is None else functools.partial(xielu, form=form)
+        self._activation = (
+            functools.partial(xielu, form=form) if form is not None else ACTIVATIONS.get(activation)
+        )
+
+    def _activated(self, x: Array) -> Array:
+        assert self._activation is not None
+        return self._activation(x)
 
     def __call__(self, x: Array) -> Array:
         """(tokens, hidden) -> the same."""
@@ -50,11 +56,11 @@ class FeedForward:
 
         def work(block: slice) -> None:
             if not self._gated:
-                wide[block] = self._activation(wide[block])
-            elif self._name == "silu":
-                _gated(wide[block, :width], wide[block, width:])
+                wide[block] = self._activated(wide[block])
+            elif self._name in _GATES:
+                _GATES[self._name](wide[block, :width], wide[block, width:])
             else:
-                wide[block, :width] = self._activation(wide[block, :width]) * wide[block, width:]
+                wide[block, :width] = self._activated(wide[block, :width]) * wide[block, width:]
 
         run_blocks(work, rows, wide.size)
         out = self._down(wide[:, :width])
@@ -74,13 +80,16 @@ class MixtureOfExperts:
         shared: Optional[FeedForward] = None,
         shared_gate: Optional[Array] = None,
         router_correction: Optional[Array] = None,
+        router_bias: Optional[Array] = None,
     ) -> None:
         self._form, self._router, self._networks = form, np.ascontiguousarray(router.T), networks
         self._shared, self._shared_gate, self._correction = shared, shared_gate, router_correction
+        self._bias = router_bias
 
     def __call__(self, x: Array) -> Array:
         """(tokens, hidden) -> the same."""
-        chosen, used = chosen_experts(x @ self._router, self._form, self._correction)
+        products = x @ self._router if self._bias is None else x @ self._router + self._bias
+        chosen, used = chosen_experts(products, self._form, self._correction)
         out = np.zeros_like(x)
         for number in np.unique(chosen):
             rows, places = np.nonzero(chosen == number)
@@ -101,3 +110,14 @@ def _gated(gate: Array, up: Array) -> None:
     denominator += np.float32(1)
     np.divide(gate, denominator, out=gate)
     np.multiply(gate, up, out=gate)
+
+
+def _clamped(gate: Array, up: Array) -> None:
+    """``gate`` becomes ``(up + 1) * gate * sigmoid(1.702 * gate)``, both of them cut to 7 (see ``CLAMPED_SWIGLU``)."""
+    limit = np.float32(7)
+    np.minimum(gate, limit, out=gate)
+    gate *= sigmoid(np.float32(1.702) * gate) * (np.clip(up, -limit, limit) + np.float32(1))
+
+
+_GATES = {"silu": _gated, CLAMPED_SWIGLU: _clamped}
+"""Activations that are computed with their gate, in place."""

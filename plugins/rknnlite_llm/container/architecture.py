@@ -15,6 +15,7 @@ from .rope import ROPE_SCALINGS, Rope
 
 __all__ = [
     "ACTIVATIONS",
+    "CLAMPED_SWIGLU",
     "ROPE_SCALINGS",
     "XIELU",
     "Architecture",
@@ -31,9 +32,11 @@ __all__ = [
     "described",
 ]
 
+CLAMPED_SWIGLU = "clamped_swiglu"
+"""GPT-OSS's gate: ``(up + 1) * gate * sigmoid(1.702 * gate)``, of gates up to 7 and ways up within 7."""
 XIELU = "xielu"
 """An activation whose form each layer has learnt."""
-ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2", XIELU)
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2", XIELU, CLAMPED_SWIGLU)
 _LONGEST_CONV = 64
 
 
@@ -93,6 +96,7 @@ class Experts:
         normalise: shares of the used ones add up to 1; ``small`` is added to their sum before.
         shared: channels of a network that every token goes through; 0: none. ``shared_gated``: times the sigmoid of a gate.
         router: what makes shares.
+        biased: their matrices and the router have biases.
         corrected: a number of each expert is added to its share when experts are chosen, and not in what they give.
         groups: experts lie in so many, of which the ``groups_used`` best are looked at: by the sum of their ``group_best`` largest
             shares.
@@ -114,6 +118,7 @@ class Experts:
     scale: float = 1.0
     small: float = 0.0
     jitter: float = 0.0
+    biased: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,6 +211,7 @@ class Architecture:
         media: what it says of images and videos, where they count in positions or layers.
         scorer: the model gives scores of texts.
         latent: of layers with ``Mixer.LATENT``.
+        sinks: heads have a score beside those of tokens, which takes its share and gives nothing.
         head_bias: logits have a bias.
         positions: what a token's position adds to its embedding was learnt, and ends with ``max_position``.
         second_type: tokens of the second of two texts are marked as such.
@@ -249,6 +255,7 @@ class Architecture:
     positions: bool = False
     qk_norm_turned: bool = False
     latent: Optional[Latent] = None
+    sinks: bool = False
 
     @property
     def encoder(self) -> bool:

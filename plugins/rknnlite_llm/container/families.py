@@ -101,6 +101,11 @@ _GRANITE_MOE = LayerTensors(
     shared_gate_up=("input_linear",),
     shared_down=("output_linear",),
 )
+_GPT_OSS = LayerTensors(
+    router="mlp.router",
+    expert_stacks=("mlp.experts.gate_up_proj", "mlp.experts.down_proj"),
+    stacks_turned=True,
+)
 _HUNYUAN = LayerTensors(
     q_norm="self_attn.query_layernorm",
     k_norm="self_attn.key_layernorm",
@@ -304,6 +309,10 @@ _ROWS = (
     LlmFamily(
         "phimoe", pre_tokenizer="default", norm=Norm.LAYER, norm_bias=True, tensors=_MIXTRAL, theta=1e6, eps_default=1e-5,
         kv_heads=8,
+    ),
+    LlmFamily(
+        "gpt_oss", pre_tokenizer="gpt-4o", qkv_bias=True, tensors=_GPT_OSS, activations=("silu",), theta=150000.0,
+        eps_default=1e-5, kv_heads=8, head_dim=64,
     ),
     LlmFamily("deepseek_v2", pre_tokenizer="deepseek-llm", tensors=_SHARED, interleaved=True, guessing=True),
     LlmFamily("deepseek_v3", pre_tokenizer="deepseek-v3", tensors=_SHARED, interleaved=True, guessing=True),

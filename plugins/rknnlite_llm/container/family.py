@@ -42,9 +42,12 @@ class LayerTensors:
     """What a layer's tensors are called in ``*.safetensors``, between ``layers.0.`` and ``.weight``.
 
     Of several names the rows lie one below the other in ours; a family that has them so already names one. A network without gate
-    has one matrix before the activation, ``gate_up``. ``post1`` and ``post2`` are norms behind the halves of a layer; ``experts``
-    is what names of experts begin with, before their number; ``expert_stacks``, where all lie in one tensor, are the names of gates
-    and ways up, and of ways down. A shared network has the names of experts, but for ``shared_gate_up`` and ``shared_down``.
+    has one matrix before the activation, ``gate_up``. ``post1`` and ``post2`` are norms behind the halves of a layer.
+
+    ``experts`` is what names of experts begin with, before their number; ``expert_stacks``, where all lie in one tensor, are the
+    names of gates and ways up, and of ways down, with ``stacks_turned`` as (experts, inputs, outputs), gates and ways up by turns.
+    A shared network has the names of experts, but for ``shared_gate_up`` and ``shared_down``.
+
     ``score_dense``, ``score_norm`` and ``score_out`` are whole names of what a model of scores has behind the last layer.
     """
 
@@ -66,6 +69,8 @@ class LayerTensors:
     score_norm: str = ""
     score_out: str = "score"
     expert_stacks: tuple[str, str] = ("", "")
+    stacks_turned: bool = False
+    sinks: str = "self_attn.sinks"
     router_correction: str = "mlp.gate.e_score_correction_bias"
     shared_gate_up: tuple[str, ...] = ()
     shared_down: tuple[str, ...] = ()

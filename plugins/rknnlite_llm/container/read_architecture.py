@@ -84,6 +84,7 @@ _FLAGS = (
     "head_bias",
     "positions",
     "qk_norm_turned",
+    "sinks",
 )
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
 
@@ -119,6 +120,7 @@ def _experts(given: Fields) -> Experts:
         scale=given.real("scale"),
         small=given.real("small", 0),
         jitter=given.real("jitter", 0),
+        biased=given.flag("biased") if given.has("biased") else False,
     )
     if made.used > made.groups_used * (count // groups):
         raise ModelInvalid(
