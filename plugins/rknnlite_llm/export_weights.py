@@ -276,11 +276,10 @@ class _Layer:
 def row_order(arch: Architecture, family: LlmFamily, name: str) -> Array | None:
     """Their row that belongs in each of our rows of a matrix; None: all are in their places."""
     if arch.latent and family.interleaved and name in ("q", "q_b", "kv_a"):
-        form = arch.latent
-        still, heads = (form.rank, 1) if name == "kv_a" else (form.plain, arch.heads)
-        turning = np.arange(still, still + form.turned)
-        of_head = np.concatenate([np.arange(still), turning[::2], turning[1::2]])
-        return np.concatenate([of_head + head * len(of_head) for head in range(heads)])
+        still, count = (arch.latent.rank, 1) if name == "kv_a" else (arch.latent.plain, arch.heads)
+        turned_rows = np.arange(still, still + arch.latent.turned)
+        of_head = np.concatenate([np.arange(still), turned_rows[::2], turned_rows[1::2]])
+        return np.concatenate([of_head + head * len(of_head) for head in range(count)])
     if name != "qkv" or not (family.qkv_grouped or family.interleaved):
         return None
     rows = np.arange(arch.qkv_size)
