@@ -22,7 +22,7 @@ from .container import description as container
 from .container.description import KV_GROUPS, Architecture, FileSums, KvFormat, LlmModel, read_llm
 from .container.families import FAMILIES
 from .container.family import Pooling
-from .container.weight_types import GROUP, WEIGHT_TYPES
+from .container.weight_types import WEIGHT_TYPES
 from .export_tokenizer import Vocabulary, vocabulary
 from .export_weights import Progress, write_weights
 from .gguf_import import is_gguf, unpack_gguf
@@ -115,10 +115,6 @@ def export_llm(
         embedding = None if scorer else embedding
         arch = architecture(config, head=embedding is None and scorer is None)
         arch = with_scorer(arch, scorer, config)
-    if WEIGHT_TYPES[weights].scaled and arch.hidden % GROUP:
-        raise ParamInvalid(
-            f"weights={weights} needs a hidden size in groups of {GROUP}, this one is {arch.hidden}; use f16"
-        )
     whole = embedding is not None or scorer is not None  # a text at a time
     kv = KV_CACHES[_cache_name(kvcache, weights, whole)]
     usual = longest_text(source) if whole else None

@@ -313,3 +313,16 @@ def test_a_comparison_of_nothing_is_refused(tool: str) -> None:
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2 and "nonsense; there are qwen" in done.stderr
+
+
+@pytest.mark.parametrize(("weights", "least"), [("w8", 0.999), ("w4", 0.95)])
+@pytest.mark.parametrize("name", ["qwen2", "falcon"])
+def test_integers_of_widths_that_are_no_multiple_of_a_group(
+    name: str, weights: str, least: float, tmp_path: Path
+) -> None:
+    """48 hidden channels in groups of 32: the last group is half empty."""
+    golden, package = exported(name, tmp_path, weights=weights)
+    with open_llm(package.model) as context:
+        talk = Talk(context, package)
+        talk.run(golden["first"], 1)
+    assert np.corrcoef(talk.logits[0], golden["logits"][-1])[0, 1] > least
