@@ -464,3 +464,8 @@ def test_callbacks_of_models_without_tokenizer(tmp_path: Path) -> None:
     assert {event.userdata for event in events} == {9}  # as the run named none
     assert heard == [(5, b"any text", 8, True), (6, [7, 8], 32), (6, [7], 16), (6, [8], 16)]
     client.destroy()
+
+
+def test_a_model_of_an_unknown_op_is_none(start: Start) -> None:
+    with pytest.raises(AssertionError):
+        start("1.3.0", "op ecco")

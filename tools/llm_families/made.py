@@ -9,8 +9,8 @@ import numpy as np
 __all__ = ["made", "texts"]
 
 
-def made(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """float32; embeddings are exact in float16, so that a package's table loses nothing."""
+def made(name: str, shape: tuple[int, ...], halves: bool = False) -> np.ndarray:
+    """float32; ``halves``: tables of embeddings are exact in float16, as packages of narrow weights have them."""
     random = np.random.default_rng(zlib.crc32(name.encode()))
     values = random.random(shape) - 0.5
     if "norm" in name.lower() and len(shape) == 1:
@@ -18,7 +18,7 @@ def made(name: str, shape: tuple[int, ...]) -> np.ndarray:
     elif len(shape) > 1 and "embed" not in name:
         values *= 5 / np.sqrt(np.prod(shape[1:]))
     if "embed" in name and len(shape) > 1:
-        values = (2 * values).astype(np.float16)
+        values = (2 * values).astype(np.float16 if halves else np.float32)
     return np.asarray(values, np.float32)
 
 

@@ -41,7 +41,7 @@ def _model(case: Case, folder: Path) -> Any:
     new = kind.from_config if case.stands_in else kind
     new(config).save_pretrained(_source(case, folder))
     path = _source(case, folder) / "model.safetensors"
-    tensors = {name: made(name, array.shape) for name, array in load_file(path).items()}
+    tensors = {name: made(name, array.shape, halves=True) for name, array in load_file(path).items()}
     save_file(tensors, path, {"format": "pt"})
     # as it is published: another name before all names, and fields of the encoder among the others
     if case.stands_in:
@@ -171,7 +171,7 @@ def _one(case: Case, folder: Path, encoded_only: bool) -> None:
     truth = _talks(case, _read(case, folder), _listed(encoded), inputs)
     shapes = {name: array.shape for name, array in load_file(folder / "model.safetensors").items()}
     (folder / "shapes.json").write_text(json.dumps(shapes))
-    instead = {name: made(f"rows.{name}", rows.shape) for name, rows in encoded.items()}
+    instead = {name: made(f"rows.{name}", rows.shape, halves=True) for name, rows in encoded.items()}
     np.savez_compressed(
         folder / "truth_made.npz", **_talks(case, _read(case, folder), _listed(instead), None)
     )

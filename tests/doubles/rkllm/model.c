@@ -41,7 +41,15 @@ static char *content(const char *path, size_t *size) {
     return text;
 }
 
-/* Whether it is a model of the double. */
+static int is_known(const char *op) {
+    const char *ops[] = {"echo", "show", "count", "sampling", "say"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (!strcmp(op, ops[i])) return 1;
+    say('E', "the double knows no op %s", op);
+    return 0;
+}
+
+/* Whether it is a model of the double, with an op that it knows. */
 int read_model(network *net, const char *path) {
     size_t size = 0;
     char *text = content(path, &size), *rest = NULL;
@@ -63,7 +71,7 @@ int read_model(network *net, const char *path) {
         }
     }
     free(text);
-    return from != NULL;
+    return from != NULL && is_known(net->op);
 }
 
 void push(tokens *to, int32_t id) {
