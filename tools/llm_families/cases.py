@@ -66,6 +66,7 @@ CASES = (
         "rope_theta": 10000.0}, "attention_bias": True, "mlp_bias": True, "num_key_value_heads": 6}),
     Case("llama-dynamic", "Llama 2, dynamic scaling", "llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0,
         "rope_theta": 10000.0}, "max_position_embeddings": 240}),
+    Case("llama-gelu", "Llama with another activation", "llama", {"hidden_act": "gelu_pytorch_tanh"}),
     Case("smollm2", "SmolLM2", "llama", {"tie_word_embeddings": True, "num_attention_heads": 9, "num_key_value_heads": 3,
         "hidden_size": 72, "rope_parameters": {"rope_type": "default", "rope_theta": 130000.0}}),
     Case("smollm3", "SmolLM3", "smollm3", {"no_rope_layers": [1, 0, 1, 0]}),
@@ -95,6 +96,9 @@ CASES = (
     Case("glm4", "GLM-4-0414", "glm4", {"head_dim": 16, "partial_rotary_factor": 0.5}),
     Case("olmo2", "OLMo 2", "olmo2"),
     Case("olmo3", "OLMo 3", "olmo3", {"sliding_window": 24}),
+    Case("olmo3-yarn", "OLMo 3 with YaRN", "olmo3", {"sliding_window": 24, "rope_parameters": {
+        "full_attention": {**_YARN, "attention_factor": 1.1, "beta_fast": 16.0, "beta_slow": 2.0}, "sliding_attention": {
+        "rope_type": "default", "rope_theta": 10000.0}}}),
     Case("olmoe", "OLMoE", "olmoe", {"num_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 40}),
     Case("exaone4", "EXAONE 4", "exaone4", {"sliding_window": 24, "head_dim": 16}),
     Case("seed-oss", "Seed-OSS", "seed_oss", {"head_dim": 16}),
