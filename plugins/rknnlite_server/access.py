@@ -14,11 +14,12 @@ from .app_state import State
 from .audit import is_administrative
 from .errors import ApiError
 from .jobs.inner_call import INNER
+from .page import PAGE_PATHS
 from .rate_limits import Account, account_of_task
 
 __all__ = ["Access"]
 
-_OPEN_PATHS = ("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/")
+_OPEN_PATHS = frozenset(("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", *PAGE_PATHS))
 
 
 class Access:
