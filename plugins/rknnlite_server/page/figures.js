@@ -4,6 +4,7 @@ import {$, bytes, make} from "./dom.js"
 
 const EVERY = 2000       // milliseconds
 const KEPT = 5 * 60000
+const SHORTEST = 60000   // milliseconds that a line shows at the beginning
 const OWN = /^\/(metrics|page\/.*|health|v1\/health|v2\/health\/.*)?$/ // routes that no work is
 const WIDTH = 240, HEIGHT = 48
 const SVG = "http://www.w3.org/2000/svg"
@@ -67,12 +68,13 @@ function svg(tag, attributes, ...children) {
 /** A line through values over time; a gap where nobody looked. */
 function sparkline(index, most) {
   const end = points[points.length - 1].at
+  const span = Math.min(KEPT, Math.max(SHORTEST, end - points[0].at))
   const known = points.filter(point => point.values[index] !== null)
   const top = most || Math.max(...known.map(point => point.values[index])) * 1.1 || 1
-  let path = "", from = 0
+  let path = "", from = end
   for (const {at, values} of known) {
-    const x = WIDTH * (1 - (end - at) / KEPT), y = HEIGHT - 3 - (HEIGHT - 6) * values[index] / top
-    path += `${from && at - from < 3 * EVERY ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`
+    const x = WIDTH * (1 - (end - at) / span), y = HEIGHT - 3 - (HEIGHT - 6) * values[index] / top
+    path += `${path && at - from < 3 * EVERY ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`
     from = at
   }
   return svg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", class: "sparkline", "aria-hidden": "true"},
@@ -80,7 +82,7 @@ function sparkline(index, most) {
 }
 
 export function draw() {
-  if (!points.length) return
+  if (points.length < 2) return
   const now = points[points.length - 1].values
   $("figures-note").textContent = ""
   $("figures").replaceChildren(...FIGURES.flatMap(({title, unit, show, most}, index) => {

@@ -12,14 +12,17 @@ const READ = {
   UINT8: Uint8Array, UINT16: Uint16Array, UINT32: Uint32Array, UINT64: BigUint64Array, BOOL: Uint8Array, FP16: Uint16Array, BF16: Uint16Array,
 }
 let metadata = null
+let describing = null // the promise of it
 let labels = []
 let last = null // the file that was tried
 let number = 0  // of the try
 
 export function networks(list) {
   choices($("network"), list.filter(entry => entry.state === "READY").map(entry => entry.name))
-  if ($("network").value !== (metadata?.name ?? "")) describe()
+  if ($("network").value !== (metadata?.name ?? "")) change()
 }
+
+const change = () => { describing = describe() }
 
 async function describe() {
   const name = $("network").value
@@ -28,7 +31,8 @@ async function describe() {
   $("network-result").hidden = true
   $("network-tensors").tBodies[0]?.remove()
   $("network-drop").disabled = !name
-  if (!name) return choices($("network-input"), [])
+  choices($("network-input"), [])
+  if (!name) return
   try {
     const found = await json(`v2/models/${encodeURIComponent(name)}`)
     if ($("network").value !== name) return
@@ -65,6 +69,7 @@ function fail(message) {
 }
 
 async function attempt(file) {
+  await describing
   const input = chosen()
   if (!input) return
   const mine = ++number
@@ -208,7 +213,7 @@ const plain = value => Number.isFinite(value) ? String(Number(value.toPrecision(
 export function start() {
   const drop = $("network-drop")
   const again = () => { if (last && !$("network-result").hidden) attempt(last) }
-  $("network").addEventListener("change", describe)
+  $("network").addEventListener("change", change)
   $("network-input").addEventListener("change", varies)
   for (const name of ["network-fit", "network-order"]) $(name).addEventListener("change", again)
   $("network-labels").addEventListener("change", async () => {
