@@ -53,7 +53,7 @@ async function transcribe(file) {
     $("transcript").textContent = ""
     for await (const event of events(await ask("v1/audio/transcriptions", {body: form}))) {
       if (event.type === "transcript.text.delta") $("transcript").append(event.delta)
-      if (event.type === "transcript.text.done") $("transcript").textContent = event.text
+      if (event.type === "transcript.text.done") $("transcript").textContent = event.text.trim()
       $("transcript").hidden = false
     }
     $("sound-note").textContent = `${seconds.toFixed(1)} s of sound in ${((performance.now() - start) / 1000).toFixed(1)} s.`
