@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rknnlite_server.page import PAGE_PATHS
 from rknnlite_server.settings import ModelSettings, ServerSettings
-
-from tests.support.needs import needs
 
 from .conftest import MODEL, TINY, Served, running, until
 from .test_media import SIGHTED
@@ -104,14 +101,7 @@ def test_without_keys_it_is_for_this_machine(server: Served) -> None:
 # -- in a browser ------------------------------------------------------------------------------------------
 
 if os.name == "posix":
-    from tests.support.browser import Page, browsing
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    needs("chromium")
-    with browsing() as page:
-        yield page
+    from tests.support.browser import Page
 
 
 def opened(page: Page, server: Served, **size: int) -> None:
@@ -416,8 +406,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(page: Page) -> None:
         page.until("!document.getElementById('lock').hidden && sessionStorage.length === 0")
 
 
-def test_it_waits_for_models_that_are_being_loaded(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs("chromium")
+def test_it_waits_for_models_that_are_being_loaded(page: Page) -> None:
     with running(ServerSettings(models=(MODEL,))) as server:
         server.state.ready = False
         page.open(f"{server.url}/")

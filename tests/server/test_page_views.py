@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,13 +19,13 @@ from rknnlite_server.settings import ServerSettings  # noqa: E402
 
 from tests.support.file_server import serving  # noqa: E402
 
-from .conftest import MODEL, TINY, Served, running, until  # noqa: E402
+from .conftest import MODEL, Served, running, until  # noqa: E402
 from .networks.conftest import BATCH, DYNAMIC, MANY, RESNET, ROOT, WHOLE, path_of  # noqa: E402
 from .test_language_models import loaded, put, settings  # noqa: E402
-from .test_page import drop, opened, page, press, set_field  # noqa: E402, F401
+from .test_page import drop, press, set_field  # noqa: E402
 from .test_speech import SAID, sound_file, speech  # noqa: E402, F401
 
-if __import__("os").name == "posix":
+if os.name == "posix":
     from tests.support.browser import Page
 
 DIGIT = ROOT / "examples" / "resnet18" / "digit_224.png"
@@ -56,6 +57,19 @@ def choose(page: Page, name: str, value: str) -> None:
 
 
 # -- models ------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_is_not_loaded_is_loaded_when_it_is_asked(page: Page, tmp_path: Path) -> None:
+    with running(settings(put(tmp_path / "m", "a"), models=(MODEL,))) as server:
+        show(page, server, "chat")
+        names = "[...document.querySelectorAll('#model option')].map(one => one.textContent).join()"
+        page.until(f"{names} === 'tiny,a (unloaded)'")
+        choose(page, "model", "a")
+        page.run("document.getElementById('question').focus()")
+        page.type("What is 2 + 3?\n")
+        page.until("document.querySelector('.assistant .text')?.textContent === '2 + 3 = 5'")
+        page.until(f"{names} === 'a,tiny'")
+        assert page.run("document.getElementById('model').value") == "a" and page.told == []
 
 
 def test_language_models_are_loaded_and_unloaded(page: Page, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 import {ask, events} from "./api.js"
 import {$, choices, copy, files, make, milliseconds} from "./dom.js"
 import {show as showMarkdown} from "./markdown.js"
+import {refresh} from "./models.js"
 import {dataUrl} from "./pictures.js"
 import {BUILT_IN, answerOf, toolsOf} from "./tools.js"
 
@@ -16,10 +17,12 @@ let cards = new Map()
 export function models(list) {
   const chatting = list.filter(card => !card.meta?.task && card.capabilities?.[0] !== "embedding")
   cards = new Map(chatting.map(card => [card.id, card]))
-  choices($("model"), [...cards.keys()])
+  const names = [...cards.keys()].sort((a, b) => waits(a) - waits(b)) // who is there comes first, and is chosen first
+  choices($("model"), names, name => waits(name) ? `${name} (${cards.get(name).status.value})` : name)
   $("empty").textContent = chatting.length ? "Ask something." : "This server has no language model."
 }
 
+const waits = name => (cards.get(name)?.status?.value ?? "loaded") !== "loaded"
 const sees = () => cards.get($("model").value)?.capabilities?.includes("vision") ?? true // who is not loaded has not told
 
 // -- what is asked
@@ -161,6 +164,8 @@ async function answer(turn, round = 0) {
   }
   running = new AbortController()
   busy(true)
+  const loads = waits($("model").value)
+  if (loads) shown.figures.textContent = "the model is loaded first"
   try {
     const response = await ask("v1/chat/completions", {
       body: new Blob([request(turn)], {type: "application/json"}), signal: running.signal,
@@ -199,6 +204,7 @@ async function answer(turn, round = 0) {
   $("said").textContent = failed ? "" : note === "stopped" ? "Stopped." : calls.length ? "The model calls a tool." : "The answer is complete."
   running = null
   busy(false)
+  if (loads) refresh().catch(() => {})
   if (said.content) shown.actions.append(button("Copy", event => { copy(said.content); flash(event.currentTarget) }))
   again()
   if (calls.length) await results(turn, shown, calls, round)

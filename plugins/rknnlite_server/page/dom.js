@@ -13,12 +13,13 @@ export function make(tag, properties = {}, ...children) {
   return made
 }
 
-/** Options of a select; what was chosen stays chosen where it is still there. */
-export function choices(select, values) {
+/** Options of a select; what was chosen stays chosen where it is still there. `text` says what an option is called. */
+export function choices(select, values, text = value => value) {
   const before = select.value
-  const now = [...select.options].map(option => option.value)
-  if (now.length === values.length && now.every((value, index) => value === values[index])) return
-  select.replaceChildren(...values.map(value => make("option", {value}, value)))
+  const now = JSON.stringify(values.map(value => [value, text(value)]))
+  if (select.shownChoices === now) return
+  select.shownChoices = now
+  select.replaceChildren(...values.map(value => make("option", {value}, text(value))))
   if (values.includes(before)) select.value = before
 }
 
