@@ -78,17 +78,16 @@ def prepare(page: Page, look: Look) -> None:
     page.until(f"!document.getElementById('view-{look.view}').hidden")
     if look.view == "chat":
         page.until("document.querySelector('#model option')")
-        for question in ("What is 2 + 3?", "What is 40 + 2?"):
-            ask(page, question)
         page.run(f"document.getElementById('tools').value = {WEATHER!r}")
         ask(page, "What is the weather in Lisbon?")
         page.run("document.querySelector('.call textarea')?.focus()")
         page.type('{"sky": "rainy", "degrees": 14}')
         page.run("document.querySelector('.call form')?.requestSubmit()")
         page.until(
-            "document.body.dataset.state === 'idle' && document.querySelectorAll('.assistant').length > 3"
+            "document.body.dataset.state === 'idle' && document.querySelectorAll('.assistant').length > 1"
         )
-        page.run("document.getElementById('question').focus()")
+        for question in ("What is 2 + 3?", "What is 40 + 2?"):
+            ask(page, question)
     if look.view == "network":
         page.until("document.getElementById('network-input').value")
         picture = list((RESNET / "digit_224.png").read_bytes())

@@ -13,6 +13,9 @@ export const key = {
   set: value => value ? sessionStorage.setItem("key", value) : sessionStorage.removeItem("key"),
 }
 
+/** Whether the key has a limit of requests, which looking too often would use up. */
+export const limits = {there: false}
+
 /** A response that is well; `body` is an object (sent as JSON), or what fetch takes with the headers given. */
 export async function ask(path, {body, headers = {}, ...more} = {}) {
   const plain = body === undefined || body instanceof FormData || body instanceof Blob || ArrayBuffer.isView(body)
@@ -28,6 +31,7 @@ export async function ask(path, {body, headers = {}, ...more} = {}) {
     if (error.name === "AbortError") throw error
     throw new ServerError(`the server does not answer (${error.message})`)
   }
+  limits.there ||= response.headers.has("x-ratelimit-limit-requests")
   if (response.ok) return response
   const error = new ServerError(await reason(response), response.status)
   if (response.status === 401) window.dispatchEvent(new CustomEvent("locked", {detail: error.message}))

@@ -1,8 +1,9 @@
 // Figures of the last minutes as lines, read from what the server has for Prometheus.
-import {ask} from "./api.js"
+import {ask, limits} from "./api.js"
 import {$, bytes, make} from "./dom.js"
 
 const EVERY = 2000       // milliseconds
+const SELDOM = 10000     // with a key that has a limit, and then only while they are seen
 const KEPT = 5 * 60000
 const SHORTEST = 60000   // milliseconds that a line shows at the beginning
 const OWN = /^\/(metrics|page\/.*|health|v1\/health|v2\/health\/.*)?$/ // routes that no work is
@@ -74,7 +75,7 @@ function sparkline(index, most) {
   let path = "", from = end
   for (const {at, values} of known) {
     const x = WIDTH * (1 - (end - at) / span), y = HEIGHT - 3 - (HEIGHT - 6) * values[index] / top
-    path += `${path && at - from < 3 * EVERY ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`
+    path += `${path && at - from < 2 * SELDOM ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`
     from = at
   }
   return svg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", class: "sparkline", "aria-hidden": "true"},
@@ -107,7 +108,8 @@ export function start(offer) {
   }
   $("figures-note").textContent = "The first figures come in a few seconds."
   const safely = () => {
-    if (document.hidden) return
+    const seen = !document.hidden && $("lock").hidden
+    if (!seen || (limits.there && ($("view-figures").hidden || Date.now() - before?.at < SELDOM))) return
     look().catch(error => { if (!$("view-figures").hidden) $("figures-note").textContent = error.message })
   }
   start.timer = setInterval(safely, EVERY)

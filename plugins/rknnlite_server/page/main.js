@@ -36,6 +36,7 @@ function view() {
 const link = (name, there) => { document.querySelector(`#views a[data-view=${name}]`).hidden = !there }
 
 function lock(message) {
+  if (!open && !$("lock").hidden && !key.get()) return // heard before
   open = false
   notice("")
   $("lock").hidden = false

@@ -1,15 +1,18 @@
 // The models of the server: how they stand, loaded and unloaded, and new ones that are fetched.
-import {ask, json, objects} from "./api.js"
+import {ask, json, limits, objects} from "./api.js"
 import {$, bytes, make} from "./dom.js"
 
 const EVERY = 2000 // milliseconds between two looks at the list, while it is seen
+const SELDOM = 10000 // with a key that has a limit
 let offer = {}
 let changed = () => {}
 const busy = new Map() // by name: what is being done to a model, as text
 const failures = new Map()
+let looked = 0 // when
 
 /** Read both lists and tell `changed` of them. */
 export async function refresh() {
+  looked = Date.now()
   const [language, networks] = await Promise.all([
     json("v1/models").then(found => found.data),
     offer.networks ? json("v2/repository/index", {body: {}}) : [],
@@ -150,7 +153,7 @@ export async function start(offered, tell) {
   $("pull").onsubmit = pull
   clearInterval(start.timer)
   start.timer = setInterval(() => {
-    if (!$("view-models").hidden && !document.hidden) refresh().catch(() => {})
+    if (!$("view-models").hidden && !document.hidden && !(limits.there && Date.now() - looked < SELDOM)) refresh().catch(() => {})
   }, EVERY)
   await refresh()
 }

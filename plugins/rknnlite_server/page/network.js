@@ -204,7 +204,8 @@ function table(outputs) {
       make("td", {className: "number"}, String(odd)))
   })
   return make("table", {id: "network-outputs"}, make("caption", {className: "unseen"}, "Outputs"),
-    make("thead", {}, make("tr", {}, ...["Output", "Type", "Shape", "Min", "Max", "Mean", "Not finite"].map(text => make("th", {scope: "col"}, text)))),
+    make("thead", {}, make("tr", {}, ...["Output", "Type", "Shape", "Min", "Max", "Mean", "Not finite"].map(
+      (text, index) => make("th", {scope: "col", className: index > 2 ? "number" : ""}, text)))),
     make("tbody", {}, ...rows))
 }
 
