@@ -78,9 +78,7 @@ class Access:
 
 
 async def _answer(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
-    answer = JSONResponse(
-        error.body_for(scope["path"], Headers(scope=scope)), error.status, error.headers
-    )
+    answer = JSONResponse(error.body_for(scope["path"], Headers(scope=scope)), error.status, error.headers)
     await answer(scope, receive, send)
 
 

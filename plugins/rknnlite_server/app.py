@@ -216,15 +216,11 @@ async def _on_error(request: Request, error: Exception) -> Response:
     problem = problem_of(error, request.url.path)
     if problem.status >= 500 and not isinstance(error, ApiError):
         logger.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
-    return JSONResponse(
-        problem.body_for(request.url.path, request.headers), problem.status, problem.headers
-    )
+    return JSONResponse(problem.body_for(request.url.path, request.headers), problem.status, problem.headers)
 
 
 async def _on_http(request: Request, error: HTTPException) -> Response:
     kind = "not_found_error" if error.status_code == 404 else "invalid_request_error"
     message = f"{request.method} {request.url.path}: {error.detail}"
     problem = ApiError(error.status_code, kind, message)
-    return JSONResponse(
-        problem.body_for(request.url.path, request.headers), error.status_code, error.headers
-    )
+    return JSONResponse(problem.body_for(request.url.path, request.headers), error.status_code, error.headers)

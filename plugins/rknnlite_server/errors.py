@@ -161,6 +161,8 @@ def problem_of(error: BaseException, path: str) -> ApiError:
     if is_inference(path):
         return as_network_error(error)
     problem = as_api_error(error)
-    if problem.status == 429 and is_anthropic(path, {}):  # the queue is full: 429 is what a key has too much of
+    if problem.status == 429 and is_anthropic(
+        path, {}
+    ):  # the queue is full: 429 is what a key has too much of
         problem.status = problem.code = 529
     return problem

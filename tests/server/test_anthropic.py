@@ -376,7 +376,13 @@ def test_limits_in_their_form() -> None:
 
 
 def test_batches_are_refused_once(server: Served) -> None:
-    for method, path in (("POST", ""), ("GET", ""), ("GET", "/a"), ("POST", "/a/cancel"), ("GET", "/a/results")):
+    for method, path in (
+        ("POST", ""),
+        ("GET", ""),
+        ("GET", "/a"),
+        ("POST", "/a/cancel"),
+        ("GET", "/a/results"),
+    ):
         refused = server.http.request(method, f"/v1/messages/batches{path}")
         assert refused.status_code == 501 and "/v1/batches" in refused.json()["error"]["message"]
         assert refused.headers["x-should-retry"] == "false"
