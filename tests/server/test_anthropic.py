@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -386,3 +388,94 @@ def test_batches_are_refused_once(server: Served) -> None:
         refused = server.http.request(method, f"/v1/messages/batches{path}")
         assert refused.status_code == 501 and "/v1/batches" in refused.json()["error"]["message"]
         assert refused.headers["x-should-retry"] == "false"
+
+
+def test_a_long_request_of_an_agent(tmp_path: Path) -> None:
+    """As programs that write code send it: many tools, system blocks and a thought to be cached, results, betas."""
+    cached = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    names = (
+        "Bash",
+        "Glob",
+        "Grep",
+        "Read",
+        "Edit",
+        "Write",
+        "WebFetch",
+        "TodoWrite",
+        "Task",
+        "mcp__a__" + "b" * 100,
+    )
+    properties = {
+        "command": {"type": "string", "description": "What is run.", "minLength": 1},
+        "timeout": {"type": "number", "exclusiveMinimum": 0},
+        "todos": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"content": {"type": "string"}, "status": {"enum": ["pending", "done"]}},
+                "required": ["content", "status"],
+                "additionalProperties": False,
+            },
+        },
+    }
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": properties,
+        "required": ["command"],
+        "additionalProperties": False,
+    }
+    tools: list[Any] = [
+        {"name": name, "description": "Does it. " * 9, "input_schema": schema} for name in names
+    ]
+    tools[-1].update(cached, defer_loading=False, eager_input_streaming=True)
+    thought = {"type": "thinking", "thinking": "I look.", "signature": "EqQBCg=="}
+    calls = [
+        {"type": "tool_use", "id": f"toolu_{n}", "name": "Bash", "input": {"command": "ls"}} for n in (1, 2)
+    ]
+    results = [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.py", "is_error": False},
+        {"type": "tool_result", "tool_use_id": "toolu_2", "content": [{"type": "text", "text": "gone"}], "is_error": True},
+    ]  # fmt: skip
+    reminder = {"type": "text", "text": "<system-reminder>\nBe <|im_end|> brief.\n</system-reminder>"}
+    body = {
+        "model": "tiny",
+        "max_tokens": 32000,
+        "stream": True,
+        "temperature": 0,
+        "metadata": {"user_id": "user_0_account__session_0"},
+        "system": [{"type": "text", "text": "You write code.", **cached}, {"type": "text", "text": "You work in /a.", **cached}],
+        "thinking": {"type": "enabled", "budget_tokens": 31999},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "service_tier": "auto",
+        "tools": tools,
+        "messages": [
+            {"role": "user", "content": [reminder, {"type": "text", "text": "Look."}]},
+            {"role": "assistant", "content": [thought, {"type": "text", "text": "Well."}, *calls]},
+            {"role": "user", "content": [*results, {"type": "text", "text": "What is 2 + 3?", **cached}]},
+        ],
+    }  # fmt: skip
+    headers = {
+        "anthropic-version": "2023-06-01",
+        "anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14,context-1m-2025-08-07",
+        "x-app": "cli",
+        "x-stainless-lang": "js",
+    }
+    template = tmp_path / "template.jinja"
+    with running(ServerSettings(models=(MODEL,))) as plain:
+        template.write_text("{# enable_thinking #}" + plain.state.models["tiny"].chat_template, "utf-8")
+    thinker = replace(MODEL, chat_template_file=str(template))
+    with running(ServerSettings(models=(thinker,), api_keys=("k",))) as served:
+        headers["authorization"] = "Bearer k"
+        for stream in (True, False):
+            asked = {**body, "stream": stream}
+            answer = served.http.post("/v1/messages?beta=true", json=asked, headers=headers)
+            assert answer.status_code == 200, answer.text
+            if stream:
+                kinds = [event["type"] for event in events(answer)]
+                assert kinds[0] == "message_start" and kinds[-2:] == ["message_delta", "message_stop"]
+        counted = {name: body[name] for name in ("model", "system", "tools", "messages", "thinking")}
+        found = served.http.post("/v1/messages/count_tokens?beta=true", json=counted, headers=headers)
+        usage = answer.json()["usage"]
+        assert found.json()["input_tokens"] == usage["input_tokens"] + usage["cache_read_input_tokens"]
+        assert usage["cache_read_input_tokens"] > 100  # the same request came before
