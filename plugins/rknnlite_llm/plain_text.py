@@ -1,7 +1,8 @@
 """Text of users stays text: control tokens that are written in messages and tools are no control tokens.
 
 A template makes one text of a conversation, in which ``<|im_end|>`` of the template and ``<|im_end|>`` of a user look the
-same. So those of users get a mark behind their first character, which ``Tokenizer.encode`` cuts at and leaves out.
+same. So those of users get a mark behind their first character, which ``Tokenizer.encode`` cuts at and leaves out. For
+a runtime that tokenizes by itself the mark is a character more, which keeps the control token out all the same.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from rknnlite.spi.llm import MessagesInput
 
-from .messages import MEDIA_TAGS, checked_messages
+from .messages import MEDIA_TAGS, checked_messages, media_parts
 
 __all__ = ["MARK", "PlainText"]
 
@@ -26,29 +27,55 @@ class PlainText:
     """Marks control tokens of some spellings. One of a single character cannot be cut, and stays what it is."""
 
     def __init__(self, special: Iterable[str]) -> None:
-        self._special = {text for text in special if len(text) >= _START and text not in MEDIA_TAGS}
-        self._lengths = sorted({len(text) for text in self._special})
-        starts = {text[:_START] for text in self._special}
-        self._starts = re.compile(f"(?={'|'.join(map(re.escape, sorted(starts)))})" if starts else "(?!)")
+        special = {*special}
+        self._text = _Marks(special - MEDIA_TAGS)
+        tags = special & MEDIA_TAGS
+        self._with_tags = _Marks(special) if tags else self._text
+        self._with_all_tags = _Marks(special | MEDIA_TAGS)
 
     def conversation(self, said: MessagesInput) -> MessagesInput:
-        """The conversation with marks in its messages and tools; raises ParamInvalid for what is none."""
-        tools = None if said.tools is None else self._marked(list(said.tools))
-        return replace(said, messages=self._marked(checked_messages(said.messages)), tools=tools)
+        """The conversation with marks in its messages and tools; raises ParamInvalid for what is none.
+
+        A tag such as ``<image>`` is text, too, unless it is all that tells the place of a picture.
+        """
+        checked_messages(said.messages)
+        marks = self._with_tags
+        if said.blocks:
+            marks = self._with_all_tags if media_parts(said.messages) else self._text
+        tools = None if said.tools is None else marks.within(list(said.tools))
+        messages = checked_messages(marks.within(list(said.messages)))
+        return replace(said, messages=self._text.within(messages), tools=tools)  # parts were joined meanwhile
+
+    def within(self, value: Any) -> Any:
+        """An object or a list with marks in its texts."""
+        return self._with_tags.within(value)
 
     def marked(self, text: str) -> str:
-        """A text with a mark in each control token."""
+        """A text with a mark in each control token; tags of media are left alone."""
+        return self._text.marked(text)
+
+
+class _Marks:
+    """Marks some spellings."""
+
+    def __init__(self, spellings: Iterable[str]) -> None:
+        self._spellings = {text for text in spellings if len(text) >= _START}
+        self._lengths = sorted({len(text) for text in self._spellings})
+        starts = {text[:_START] for text in self._spellings}
+        self._starts = re.compile(f"(?={'|'.join(map(re.escape, sorted(starts)))})" if starts else "(?!)")
+
+    def marked(self, text: str) -> str:
         found = [
             match.start() + 1 for match in self._starts.finditer(text) if self._is_at(text, match.start())
         ]
         return MARK.join(text[begin:end] for begin, end in zip([0, *found], [*found, len(text)]))
 
     def _is_at(self, text: str, place: int) -> bool:
-        return any(text[place : place + length] in self._special for length in self._lengths)
+        return any(text[place : place + length] in self._spellings for length in self._lengths)
 
-    def _marked(self, value: Any) -> Any:
+    def within(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.marked(value)
         if isinstance(value, dict):
-            return {self._marked(key): self._marked(inner) for key, inner in value.items()}
-        return [self._marked(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+            return {self.within(key): self.within(inner) for key, inner in value.items()}
+        return [self.within(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -26,7 +26,7 @@ from rknnlite.files.reading import read_text
 from .gguf import Value, read_gguf
 from .isolated_tokenizer import IsolatedTokenizer, expressions, trusted
 from .package import file_bytes
-from .plain_text import MARK
+from .plain_text import MARK, PlainText
 from .python_tokenizer.characters import byte_letters
 from .python_tokenizer.from_gguf import BYTE, CONTROL, UNKNOWN, UNUSED, published_of, strings
 from .python_tokenizer.pipeline import MARK_ID, PlainTokenizer
@@ -101,6 +101,12 @@ class Tokenizer:
         types = self._types[: len(self)] if isinstance(self._types, np.ndarray) else np.empty(0)
         ids = np.flatnonzero(types == CONTROL).tolist()
         return {self.tokens[i]: i for i in (*ids, self.bos_id, self.eos_id) if i >= 0}
+
+    @functools.cached_property
+    def plain_text(self) -> PlainText:
+        """Marks what is no control token in a text, however it is spelt; nor does it become the unknown token."""
+        types = self._types[: len(self)] if isinstance(self._types, np.ndarray) else np.empty(0)
+        return PlainText((*self.special, *(self.tokens[i] for i in np.flatnonzero(types == UNKNOWN))))
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """Token ids; special tokens written in the text count as such, unless a ``MARK`` cuts them (``plain_text``).
