@@ -17,7 +17,15 @@ from rknnlite_llm.chat_template import CHATML, ChatTemplate, JinjaTemplate, Lite
 from rknnlite_llm.inputs import expanded
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.spi.llm import InferParams, LlmInput, LlmParams, MessagesInput, MultimodalInput, PromptInput, TokenInput
+from rknnlite.spi.llm import (
+    InferParams,
+    LlmInput,
+    LlmParams,
+    MessagesInput,
+    MultimodalInput,
+    PromptInput,
+    TokenInput,
+)
 
 __all__ = ["DeviceConversation", "Handover"]
 
