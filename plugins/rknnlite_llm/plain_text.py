@@ -20,7 +20,7 @@ __all__ = ["MARK", "PlainText"]
 
 MARK = "\ufdd0"
 """A code point that Unicode keeps for programs and that no text has."""
-_START = 2  # characters by which a control token is looked for
+_LOOKED_AT = 64  # characters by which a control token is looked for
 
 
 class PlainText:
@@ -59,19 +59,11 @@ class _Marks:
     """Marks some spellings."""
 
     def __init__(self, spellings: Iterable[str]) -> None:
-        self._spellings = {text for text in spellings if len(text) >= _START}
-        self._lengths = sorted({len(text) for text in self._spellings})
-        starts = {text[:_START] for text in self._spellings}
-        self._starts = re.compile(f"(?={'|'.join(map(re.escape, sorted(starts)))})" if starts else "(?!)")
+        heads = {text[:_LOOKED_AT] for text in spellings if len(text) > 1}
+        self._first = re.compile(f"(?s:(?={_any_of(heads)}).)" if heads else "(?!)")
 
     def marked(self, text: str) -> str:
-        found = [
-            match.start() + 1 for match in self._starts.finditer(text) if self._is_at(text, match.start())
-        ]
-        return MARK.join(text[begin:end] for begin, end in zip([0, *found], [*found, len(text)]))
-
-    def _is_at(self, text: str, place: int) -> bool:
-        return any(text[place : place + length] in self._spellings for length in self._lengths)
+        return self._first.sub(f"\\g<0>{MARK}", text)
 
     def within(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -79,3 +71,20 @@ class _Marks:
         if isinstance(value, dict):
             return {self.within(key): self.within(inner) for key, inner in value.items()}
         return [self.within(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A regular expression for words, which looks at each letter once."""
+    tree: dict[str, Any] = {}
+    for word in words:
+        place = tree
+        for letter in word:
+            place = place.setdefault(letter, {})
+        place[""] = {}  # the end; what is longer begins with this one
+
+    def written(place: dict[str, Any]) -> str:
+        if "" in place:
+            return ""
+        return f"(?:{'|'.join(re.escape(letter) + written(inner) for letter, inner in place.items())})"
+
+    return written(tree)
