@@ -140,6 +140,10 @@ def test_who_asks_for_them_gets_them(server: Served, control: Callable[[str, Bod
     assert control("/v1/completions", {"prompt": EVIL, "max_tokens": 1}) == wanted
     raw = {"model": "tiny", "prompt": EVIL, "raw": True, "stream": False, "options": {"num_predict": 1}}
     assert control("/api/generate", raw) == wanted
+    assert control("/tokenize", {"content": EVIL}) == wanted
+    assert control("/tokenize", {"content": EVIL, "parse_special": False}) == []
+    tokens = server.post("/tokenize", content=EVIL, parse_special=False).json()["tokens"]
+    assert server.post("/detokenize", tokens=tokens).json() == {"content": EVIL}
     talk = {"messages": [{"role": "user", "content": EVIL}], "parse_special": True, "max_tokens": 1}
     found = control("/v1/chat/completions", talk)
     assert any(found[place : place + 3] == wanted for place in range(len(found)))
