@@ -8,7 +8,7 @@ a runtime that tokenizes by itself the mark is a character more, which keeps the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -42,17 +42,18 @@ class PlainText:
         marks = self._with_tags
         if said.blocks:
             marks = self._with_all_tags if media_parts(said.messages) else self._text
-        tools = None if said.tools is None else marks.within(list(said.tools))
-        messages = checked_messages(marks.within(list(said.messages)))
-        return replace(said, messages=self._text.within(messages), tools=tools)  # parts were joined meanwhile
+        tools = None if said.tools is None else _each(list(said.tools), marks.of_users)
+        messages = checked_messages(_each(list(said.messages), marks.of_users))
+        joined = _each(messages, self._text.added)  # parts of a message are one text now
+        return replace(said, messages=joined, tools=tools)
 
     def within(self, value: Any) -> Any:
-        """An object or a list with marks in its texts."""
-        return self._with_tags.within(value)
+        """A text with marks, or an object or a list with marks in its texts."""
+        return _each(value, self._with_tags.of_users)
 
     def marked(self, text: str) -> str:
         """A text with a mark in each control token; tags of media are left alone."""
-        return self._text.marked(text)
+        return self._text.of_users(text)
 
 
 class _Marks:
@@ -62,15 +63,22 @@ class _Marks:
         heads = {text[:_LOOKED_AT] for text in spellings if len(text) > 1}
         self._first = re.compile(f"(?s:(?={_any_of(heads)}).)" if heads else "(?!)")
 
-    def marked(self, text: str) -> str:
+    def added(self, text: str) -> str:
+        """With marks beside those that are there."""
         return self._first.sub(f"\\g<0>{MARK}", text)
 
-    def within(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.marked(value)
-        if isinstance(value, dict):
-            return {self.within(key): self.within(inner) for key, inner in value.items()}
-        return [self.within(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+    def of_users(self, text: str) -> str:
+        """With no other marks than these."""
+        return self.added(text.replace(MARK, ""))
+
+
+def _each(value: Any, change: Callable[[str], str]) -> Any:
+    """An object, a list or a text with all its texts changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {_each(key, change): _each(inner, change) for key, inner in value.items()}
+    return [_each(inner, change) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def _any_of(words: Iterable[str]) -> str:

@@ -38,6 +38,7 @@ __all__ = ["TextTooLong", "Tokenizer", "byte_letters", "token_bytes"]
 
 HF_JSON = "tokenizer.huggingface.json"
 _LONG = 1 << 14  # characters
+_BLANK = "\u2581"  # SentencePiece's
 _NO_MODEL = {"type": "BPE", "vocab": {}, "merges": []}
 
 
@@ -123,7 +124,40 @@ class Tokenizer:
                 ids: list[int] = self._tokenizer.encode_batch([whole], add_special_tokens=special)[0].ids
             else:
                 ids = self._tokenizer.encode(whole, add_special_tokens=special).ids
-        return [number for number in ids if number != self._mark] if MARK in whole else ids
+        return self._without_marks(ids, whole) if MARK in whole else ids
+
+    def _without_marks(self, ids: Sequence[int], text: str) -> list[int]:
+        """Tokens without those of marks, and without the blank that some tokenizers put before what is behind one."""
+        behind = iter([part[:1] for part in text.split(MARK)[1:]])
+        kept: list[int] = []
+        letter = ""
+        for number in ids:
+            if number == self._mark:
+                letter = next(behind, "")
+                continue
+            token = self.tokens[number] if number < len(self.tokens) else ""
+            if letter not in ("", " ", _BLANK) and token.startswith(_BLANK) and not self._byte_level:
+                kept += self._spelt(token[1:])
+            else:
+                kept.append(number)
+            letter = ""
+        return kept
+
+    def _spelt(self, text: str) -> list[int]:
+        """A text of a few letters, each by itself."""
+        known = self._letters
+        return [
+            number
+            for letter in text
+            for number in (
+                [known[letter]] if letter in known else [known[f"<0x{byte:02X}>"] for byte in letter.encode()]
+            )
+        ]
+
+    @functools.cached_property
+    def _letters(self) -> dict[str, int]:
+        """Tokens of one letter or byte -> their ids."""
+        return {t: number for number, t in enumerate(self.tokens) if len(t) == 1 or t.startswith("<0x")}
 
     def made_for(self, tokens: int, name: str) -> None:
         """From now on refuse texts that a context of so many tokens cannot hold; ``name`` is the model, for the error."""
