@@ -12,7 +12,7 @@ from pathlib import Path
 from rknnlite.files.reading import read_bytes
 from rknnlite.files.writing import write_file
 
-from .model_folder import ModelKind, StoredModel, model_at, models_in
+from .model_folder import ModelFolder, ModelKind, StoredModel, model_at
 from .package import Package
 
 __all__ = ["STAGING", "copy_model", "place", "shared", "staging"]
@@ -65,7 +65,22 @@ def copy_model(stored: StoredModel, folder: Path, name: str, parameters: bytes |
         write_file(placed.parameters, parameters)
     else:
         placed.parameters.unlink(missing_ok=True)
+    _share_made_package(stored, placed)
     return placed
+
+
+def _share_made_package(stored: StoredModel, placed: StoredModel) -> None:
+    """What was made of a GGUF file or a folder is not made a second time for its copy."""
+    theirs, ours = stored.made_package, placed.made_package
+    if not theirs.is_file() or ours.exists():
+        return
+    with tempfile.TemporaryDirectory(dir=theirs.parent.parent, prefix=".") as room:
+        work = Path(room) / "made"
+        work.mkdir()
+        for source, path in zip(Package.of(theirs).files(), Package.of(work / ours.name).files()):
+            if source.is_file():
+                shared(source, path)
+        work.replace(ours.parent)
 
 
 @contextmanager
@@ -86,9 +101,9 @@ def _moves(stored: StoredModel, target: Path) -> list[tuple[Path, Path]]:
 
 
 def _former(folder: Path, name: str) -> list[StoredModel]:
-    """Models of the name that are there."""
-    found = models_in(folder).get(name)
-    return [] if found is None else [found]
+    """The model of the name that is there, if any; broken or not."""
+    found = ModelFolder(folder).look().get(name)
+    return [] if found is None else [found[0]]
 
 
 def shared(source: str | Path, target: str | Path) -> None:

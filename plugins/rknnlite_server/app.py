@@ -106,7 +106,7 @@ def make_app(
     routes = all_routes() if routes is None else routes
     if settings.metrics:
         state.metrics = Metrics(lambda: state.models.values())
-        state.library.opened = functools.partial(_counted, state.metrics)
+        state.library.open.opened = functools.partial(_counted, state.metrics)
         state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
 
     @contextlib.asynccontextmanager
@@ -114,7 +114,7 @@ def make_app(
         if state.rpc is not None:
             await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, on_status))
-        expiring = asyncio.ensure_future(state.library.expire())
+        expiring = asyncio.ensure_future(state.library.open.expire())
         batches = (
             asyncio.ensure_future(run_batches(app, state, state.jobs)) if state.jobs is not None else None
         )

@@ -169,11 +169,11 @@ async def _rested(request: Request, body: Body, empty: dict[str, Any]) -> Respon
     if leaves:
         library.unload(entry)
     else:
-        hold(request, await library.load(entry))
-        assert entry.model is not None
-        entry.model.must_generate()
+        loading = library.load(entry, state_of(request).settings.timeout)
+        found = hold(request, await while_connected(request, loading))
+        found.model.must_generate()
         if seconds is not None:
-            entry.keep = seconds
+            found.place.keep = seconds
     head = {"model": entry.name, "created_at": timestamp(time.time())}
     return JSONResponse({**head, **empty, "done": True, "done_reason": "unload" if leaves else "load"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -102,6 +103,15 @@ class ServedModel:
         except BaseException:
             self.context.close()
             raise
+
+    def under(self, settings: ModelSettings) -> ServedModel:
+        """The same open model with another name, and other assumptions about requests; closing one closes all."""
+        settings = replace(settings, model=self.settings.model)
+        if settings == self.settings:
+            return self
+        other = copy.copy(self)
+        other.settings, other.name = settings, settings.name
+        return other
 
     def _session(self) -> LlmSession:
         session = self.context.session(self.params(self.settings.sampling), self.callbacks)
@@ -297,6 +307,8 @@ def _special(tokenizer: Tokenizer) -> tuple[str, str]:
 
 
 def _template(settings: ModelSettings, own: str) -> str:
+    if settings.made.template:
+        return settings.made.template
     if settings.chat_template_file:
         path = Path(_path(settings.chat_template_file))
         try:

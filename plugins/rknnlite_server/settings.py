@@ -14,10 +14,31 @@ from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import read_text
 from rknnlite.spi.llm import SamplingParams
 
-__all__ = ["ModelSettings", "ServerSettings", "settings_from_params"]
+__all__ = ["Made", "ModelSettings", "ServerSettings", "settings_from_params"]
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _WORDS = {"max-tokens": "predict", "n-predict": "predict", "n_predict": "predict", "temperature": "temp"}
+
+
+@dataclass(frozen=True)
+class Made:
+    """What Ollama's ``create`` gives a model beside numbers: what is assumed where a request says nothing, and ``license``."""
+
+    system: str = ""
+    messages: tuple[Mapping[str, Any], ...] = ()
+    template: str = ""
+    stop: tuple[str, ...] = ()
+    seed: int = -1
+    min_p: float = 0.0
+    license: str = ""
+
+    def conversation(self, messages: list[Any]) -> list[Any]:
+        """Messages of a request behind those of the model, and its system prompt where they have none of their own."""
+        first = messages[0]
+        if isinstance(first, dict) and first.get("role") in ("system", "developer"):
+            return [first, *self.messages, *messages[1:]]
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, *self.messages, *messages]
 
 
 @dataclass(frozen=True)
@@ -62,6 +83,7 @@ class ModelSettings:
     speculate: int = -1
     lora: str = ""
     lora_scale: float = 1.0
+    made: Made = Made()
 
     @property
     def name(self) -> str:
@@ -246,7 +268,7 @@ def _model(name: str, entry: Any, label: str) -> ModelSettings:
     if not isinstance(entry, Mapping):
         raise ParamInvalid(f"{label} is {shown(entry)}, must be an object with at least model")
     given = {_WORDS.get(key, key).replace("-", "_"): value for key, value in entry.items() if key != "qwenvl"}
-    known = {item.name for item in fields(ModelSettings)}
+    known = {item.name for item in fields(ModelSettings)} - {"made"}
     unknown = sorted(set(given) - known)
     if unknown:
         raise ParamInvalid(f"{label}: unknown entry {unknown[0]!r}")

@@ -155,7 +155,7 @@ def test_a_model_deleted_while_it_answers_answers_to_the_end(tmp_path: Path) -> 
         said = "".join(part["message"]["content"] for part in (first, *rest))
         assert said == ANSWER and rest[-1]["done"]
         assert not [path for path in folder.iterdir() if not path.name.startswith(".")]
-        until(lambda: not server.state.library._leaving)
+        until(lambda: not server.state.library.open.leaving)
 
 
 def test_copies_outlive_what_they_were_made_of_and_have_parameters(tmp_path: Path) -> None:
