@@ -23,7 +23,7 @@ from rknnlite.formats import ModelFile
 
 from .checksums import check_beside
 from .model_folder import StoredModel, model_at, model_name
-from .model_placing import STAGING, place
+from .model_placing import STAGING, place, sweep
 from .package import Package
 from .transfer import Transfer, is_url
 
@@ -31,6 +31,8 @@ __all__ = ["Fetch", "fetch_model", "sums_in"]
 
 _SUM = re.compile(r"sha256[=:]([0-9a-fA-F]{64})")
 _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
+_HUB = re.compile(r"/([^/]+)/resolve/[^/]+$")
+_ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z")
 _BLOCK = 1 << 20
 _SINGLE = (".rkllm", ".gguf")
 _HF_FIRST = ("config.json",)
@@ -61,11 +63,13 @@ class Fetch:
             folder. ``#sha256=HEX`` behind it is the checksum of that file.
         name: what it is called here; empty: as there.
         sums: SHA-256 in hex by file name; each file that is named must have it.
+        hosts: those that may be asked beside public ones; None: all.
     """
 
     source: str
     name: str = ""
     sums: tuple[tuple[str, str], ...] = ()
+    hosts: Optional[tuple[str, ...]] = None
 
     def __post_init__(self) -> None:
         """Raises ParamInvalid for what is no URL."""
@@ -93,7 +97,8 @@ class Fetch:
         """The name here. Raises ParamInvalid for what is none."""
         ends = (".rknn", *_SINGLE)
         stem = next((self.file[: -len(end)] for end in ends if self.file.lower().endswith(end)), self.file)
-        return model_name(self.name or stem)
+        hub = _HUB.search(self.address.rstrip("/"))  # a revision is no name
+        return model_name(self.name or (hub[1] if hub is not None else stem))
 
     @property
     def known(self) -> dict[str, str]:
@@ -138,6 +143,7 @@ def fetch_model(
     name, known = fetch.called, fetch.known
     staging = folder / STAGING
     staging.mkdir(mode=0o700, exist_ok=True)
+    sweep(staging)
     key = hashlib.sha256(f"{fetch.address}\0{name}".encode()).hexdigest()[:32]
     try:
         lock = GrowingFile(staging / f"{key}.lock")
@@ -146,13 +152,21 @@ def fetch_model(
     try:
         room = staging / key
         room.mkdir(exist_ok=True)
-        found = _Fetching(fetch, room, known, progress).run()
-        made = place(found, folder, name)
+        try:
+            made = place(_Fetching(fetch, room, known, progress).run(), folder, name)
+        except _Wrong:  # the next call shall not find it
+            shutil.rmtree(room, ignore_errors=True)
+            lock.discard()
+            raise
         shutil.rmtree(room, ignore_errors=True)
         lock.discard()
         return made
     finally:
         lock.close()
+
+
+class _Wrong(ModelInvalid):
+    """What has come is not what it should be; nothing of it is kept."""
 
 
 class _Fetching:
@@ -169,10 +183,17 @@ class _Fetching:
         unused = sorted(set(self._sums) - self._got)
         if unused:
             raise ParamInvalid(f"a checksum is given for {unused[0][:100]!r}, which is no file of the model")
-        model_at(path)
+        try:
+            model_at(path)
+        except ModelInvalid as error:
+            raise _Wrong(str(error)) from None
         return path
 
     def _single(self, lower: str) -> Path:
+        if lower.endswith(_ARCHIVES):
+            raise ModelInvalid(
+                f"{self._fetch.address}: no language model; archives are not unpacked, give the address of the files in it"
+            )
         if not lower.endswith(_SINGLE):
             return self._folder()
         path = self._needed(self._fetch.file, self._fetch.address)
@@ -188,9 +209,8 @@ class _Fetching:
         model, package = ModelFile(first), Package.of(first)
         try:
             check_beside(model, package, weights=True)
-        except ModelInvalid:
-            shutil.rmtree(self._room, ignore_errors=True)  # nobody knows which of them is wrong
-            raise
+        except ModelInvalid as error:
+            raise _Wrong(str(error)) from None
         return first
 
     def _folder(self) -> Path:
@@ -224,15 +244,16 @@ class _Fetching:
         target.parent.mkdir(exist_ok=True)
         if not target.is_file():
             wanted = self._sums.get(name)
-            transfer = Transfer(address, target, lambda done, total: self._progress(name, done, total))
+            transfer = Transfer(
+                address, target, lambda done, total: self._progress(name, done, total), self._fetch.hosts
+            )
             if not transfer.run(_looks_like(name), wanted is None and optional):
                 return None
         wanted = self._sums.get(name)
         if wanted is not None:
             found = _digest(target)
             if found != wanted:
-                target.unlink()
-                raise ModelInvalid(
+                raise _Wrong(
                     f"{address}: SHA-256 {found}, announced was {wanted}; it is damaged, or another file: nothing of it is kept"
                 )
         self._got.add(name)

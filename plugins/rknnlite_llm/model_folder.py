@@ -42,6 +42,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,149}(:[A-Za-z0-9_][A-Za-z0-9_
 _LATEST = ":latest"
 _TOKENIZER = ".tokenizer.gguf"
 _PACKAGES = ".packages"
+_ADAPTERS = ".lora"
+_FOLDER_ALONE = 2  # items of the sign of a folder that is no model
 _DEVICE = (b"RKNN", b"RKNX")
 _HF = ("config.json", "*.safetensors")
 Progress = Callable[[int, int, str], None]
@@ -73,7 +75,8 @@ class StoredModel:
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that are there."""
-        return (*self.content, *((self.parameters,) if self.parameters.is_file() else ()))
+        beside = (self.parameters,) if self.parameters.is_file() else ()
+        return (*self.content, *self.adapter_files, *beside)
 
     @property
     def content(self) -> tuple[Path, ...]:
@@ -83,6 +86,16 @@ class StoredModel:
         if self.kind is ModelKind.GGUF:
             return (self.path,)
         return tuple(path for path in Package.of(self.path).files() if path.is_file())
+
+    @property
+    def adapters(self) -> Path:
+        """A folder with LoRA adapters as PEFT saves them; it need not exist."""
+        return self.path.parent / f"{self.name}{_ADAPTERS}"
+
+    @property
+    def adapter_files(self) -> tuple[Path, ...]:
+        """The files in it."""
+        return tuple(sorted(self.adapters.iterdir())) if self.adapters.is_dir() else ()
 
     @property
     def parameters(self) -> Path:
@@ -115,11 +128,17 @@ class StoredModel:
         for made in (self.path.parent / _PACKAGES).glob(f"{self.name}@*"):
             shutil.rmtree(made, ignore_errors=True)
         if self.kind is ModelKind.HF:
-            hidden = self.path.with_name(f".gone-{os.urandom(8).hex()}")
-            self.path.replace(hidden)  # at once: half of it is no model
-            shutil.rmtree(hidden)
-        for path in self.files:
-            path.unlink(missing_ok=True)
+            _remove_folder(self.path)
+        else:
+            for path in self.content:
+                path.unlink(missing_ok=True)
+        self.remove_additions()
+
+    def remove_additions(self) -> None:
+        """Remove adapters and parameters."""
+        if self.adapters.is_dir():
+            _remove_folder(self.adapters)
+        self.parameters.unlink(missing_ok=True)
 
 
 def model_name(given: str) -> str:
@@ -234,15 +253,16 @@ def _is_first(file: str, sign: Optional[_Sign]) -> bool:
     if sign is None:
         return False
     if sign[0] == "folder":
-        return len(sign) > 1
+        return len(sign) > _FOLDER_ALONE
     return file.lower().endswith((".rknn", ".rkllm", ".gguf")) and not file.endswith(_TOKENIZER)
 
 
 def _parts(file: str) -> tuple[str, ...]:
     """Names beside a first file that may belong to it, its own first."""
     stem = file.rpartition(".")[0]
-    ends = (".weight", ".embed.bin", _TOKENIZER, ".parameters.json")
-    return (file, f"{file}.parameters.json", *(stem + end for end in ends))
+    ends = (".weight", ".embed.bin", _TOKENIZER)
+    additions = (".parameters.json", _ADAPTERS)
+    return (file, *(stem + end for end in ends), *(name + end for name in (file, stem) for end in additions))
 
 
 def _sign(path: Path) -> Optional[_Sign]:
@@ -251,7 +271,7 @@ def _sign(path: Path) -> Optional[_Sign]:
         status = path.stat()
         if not stat.S_ISDIR(status.st_mode):
             return (status.st_ino, status.st_size, status.st_mtime_ns)
-        return ("folder", *(_files_below(path) if (path / _HF[0]).exists() else ()))
+        return ("folder", status.st_ino, *(_files_below(path) if (path / _HF[0]).exists() else ()))
     except OSError:
         return None
 
@@ -295,6 +315,12 @@ def _hf(path: Path) -> StoredModel:
     if not isinstance(read_object(path / _HF[0]).get("model_type"), str):
         raise ModelUnsupported(f"{path / _HF[0]}: names no model_type")
     return StoredModel(path.name, ModelKind.HF, path)
+
+
+def _remove_folder(path: Path) -> None:
+    hidden = path.with_name(f".gone-{os.urandom(8).hex()}")
+    path.replace(hidden)  # at once: half of it is no model
+    shutil.rmtree(hidden)
 
 
 def _magic(path: Path) -> bytes:

@@ -11,7 +11,7 @@ import shutil
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Optional
 
@@ -19,11 +19,14 @@ from rknnlite.errors import BackendUnavailable, ModelInvalid, ParamInvalid
 from rknnlite.files.reading import open_file, read_bytes
 from rknnlite.files.writing import DiskFull, GrowingFile, write_file
 
+from .public_hosts import ANY_HOST, public_opener
+
 __all__ = ["Transfer", "is_url"]
 
 _BLOCK = 1 << 18
 _TRIES = 4
 _PATIENCE = 60.0  # seconds without a byte
+_SLOWEST = 1024  # bytes a second
 _KEEP_FREE = 64 << 20  # bytes of the disk that a file may not take
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _MARK = re.compile(r'(?:W/)?"[\x21\x23-\x7e]{0,200}"')
@@ -45,14 +48,24 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-_OPENER = urllib.request.build_opener(_Redirects)
-
-
 class Transfer:
-    """Brings ``address`` to ``target``; what came so far lies in ``target.part``, its mark of the server in ``target.mark``."""
+    """Brings ``address`` to ``target``; what came so far lies in ``target.part``, its mark of the server in ``target.mark``.
 
-    def __init__(self, address: str, target: Path, progress: Callable[[int, int], None]) -> None:
+    ``hosts`` as ``Fetch`` has them.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        target: Path,
+        progress: Callable[[int, int], None],
+        hosts: Optional[Collection[str]] = None,
+    ) -> None:
         self._address, self._target, self._progress = address, target, progress
+        everywhere = hosts is None or ANY_HOST in hosts
+        self._opener = (
+            urllib.request.build_opener(_Redirects) if everywhere else public_opener(hosts or (), _Redirects)
+        )
         self._part = target.with_name(f"{target.name}.part")
         self._mark = target.with_name(f"{target.name}.mark")
 
@@ -65,6 +78,7 @@ class Transfer:
             return self._copy(refused, optional)
         for left in reversed(range(_TRIES)):
             before = self._size()
+            self._progress(before, 0)
             try:
                 return self._get(refused, optional)
             except _Cut as cut:
@@ -86,7 +100,7 @@ class Transfer:
             headers.update({"Range": f"bytes={start}-", "If-Range": mark})
         try:
             request = urllib.request.Request(self._address, headers=headers)
-            answer = _OPENER.open(request, timeout=_PATIENCE)
+            answer = self._opener.open(request, timeout=_PATIENCE)
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in _GONE:
@@ -107,6 +121,11 @@ class Transfer:
         except ValueError as error:
             raise ParamInvalid(f"{self._address[:200]}: no address: {error}") from None
         with answer:
+            encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
+            if encoding not in ("", "identity"):
+                raise ModelInvalid(
+                    f"{self._address}: the server sends it packed ({encoding[:40]}), though asked not to"
+                )
             match = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
             goes_on = start > 0 and answer.status == 206 and match is not None and int(match[1]) == start
             if not goes_on:
@@ -129,12 +148,15 @@ class Transfer:
 
     def _receive(self, answer: Any, total: int, refused: Callable[[bytes], Optional[str]]) -> None:
         file = GrowingFile(self._part)
+        # what has come, not when as much has come as was asked for: a slow server is seen to be one
+        read = getattr(answer, "read1", answer.read)
         try:
-            done = file.size
+            done = checked = counted = file.size
+            since = time.monotonic()
             self._check_room(total - done)
             while True:
                 try:
-                    block = answer.read(_BLOCK)
+                    block = read(_BLOCK)
                 except (OSError, http.client.HTTPException) as error:
                     raise _Cut(f"the connection was cut ({error})", False) from None
                 if not block:
@@ -147,6 +169,13 @@ class Transfer:
                 file.append(block)
                 done += len(block)
                 self._progress(done, total)
+                if done - checked > _KEEP_FREE // 2:  # nobody needs to say how much will come, or the truth
+                    checked = done
+                    self._check_room(max(1, total - done))
+                if time.monotonic() - since > _PATIENCE:
+                    if done - counted < _PATIENCE * _SLOWEST:
+                        raise _Cut(f"the server sends less than {_SLOWEST} bytes a second", False)
+                    counted, since = done, time.monotonic()
             if total and done < total:
                 raise _Cut(f"the connection was cut behind {done} of {total} bytes", False)
         finally:

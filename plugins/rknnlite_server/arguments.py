@@ -205,6 +205,13 @@ def add_repository_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="clients of other machines, too, may pull, create and delete models",
     )
+    parser.add_argument(
+        "--allow-pull",
+        action="append",
+        metavar="HOST",
+        default=[],
+        help="clients may have models fetched from this host, though it has no public address; * for all; repeatable",
+    )
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
@@ -321,6 +328,7 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         tls_key=args.tls_key,
         cors=tuple(args.cors),
         allow_hosts=tuple(args.allow_host),
+        allow_pull=tuple(args.allow_pull),
         metrics=args.metrics,
         insecure=args.insecure,
         max_body=args.max_body,

@@ -17,6 +17,7 @@ from rknnlite.files.json_text import parse_json
 
 from .app_state import hold, state_of
 from .async_helpers import closing
+from .audit import ADMINISTRATIVE
 from .chat import ChatRequest, chat_request, check_count, parts
 from .completions import completion_work
 from .generation import Ended, Piece
@@ -163,6 +164,7 @@ async def _rested(request: Request, body: Body, empty: dict[str, Any]) -> Respon
 
     Models are loaded so also where that is left to clients. Those of the command line stay.
     """
+    request.scope[ADMINISTRATIVE] = True
     library, seconds = state_of(request).library, keep_alive(body)
     entry = await entry_of(request, body)
     leaves = seconds == 0 and not entry.pinned

@@ -50,7 +50,7 @@ from .session_pool import SessionPool
 from .settings import ModelSettings, ServerSettings
 from .tool_choice import Tools
 
-__all__ = ["ServedModel"]
+__all__ = ["ServedModel", "abilities_of"]
 
 _VOCAB_TYPE_BPE = 2
 """``LLAMA_VOCAB_TYPE_BPE`` of llama.cpp, by whose numbers the field ``vocab_type`` of ``/v1/models`` goes."""
@@ -222,16 +222,8 @@ class ServedModel:
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
-        """What it can do, in Ollama's words: completion, tools, thinking, vision; or embedding."""
-        if self.embeds:
-            return ("embedding",)
-        known = {
-            "completion": True,
-            "tools": bool(re.search(r"\btools\b", self.chat_template)),
-            "thinking": bool(re.search(r"enable_thinking|<think>", self.chat_template)),
-            "vision": bool(self.settings.model2),
-        }
-        return tuple(name for name, able in known.items() if able)
+        """What it can do."""
+        return abilities_of(self.chat_template, self.embeds, bool(self.settings.model2))
 
     @property
     def callbacks(self) -> LlmCallbacks:
@@ -267,6 +259,19 @@ class ServedModel:
         self._rules.close()
         self.media.close()
         self.context.close()
+
+
+def abilities_of(template: str, embeds: bool, sees: bool) -> tuple[str, ...]:
+    """What a model with this chat template can do, in Ollama's words: completion, tools, thinking, vision; or embedding."""
+    if embeds:
+        return ("embedding",)
+    known = {
+        "completion": True,
+        "tools": bool(re.search(r"\btools\b", template)),
+        "thinking": bool(re.search(r"enable_thinking|<think>", template)),
+        "vision": sees,
+    }
+    return tuple(name for name, able in known.items() if able)
 
 
 def _package(settings: ModelSettings) -> Package:

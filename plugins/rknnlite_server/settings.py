@@ -129,7 +129,8 @@ class ServerSettings:
 
     Of language models that come and go: ``llm_repository`` is their folder, ``llm_defaults`` what they are opened with,
     ``llm_models`` how many of them are open at a time, in ``llm_bytes`` together (0: any), ``keep_alive`` how many seconds one
-    stays that nobody asks (-1: until there is no room); with ``allow_manage`` clients of other machines may add and delete.
+    stays that nobody asks (-1: until there is no room); with ``allow_manage`` clients of other machines may add and delete;
+    ``allow_pull`` are hosts that models may be fetched from beside public ones, ``*`` for all.
     """
 
     models: tuple[ModelSettings, ...] = ()
@@ -175,6 +176,7 @@ class ServerSettings:
     llm_bytes: int = 0
     keep_alive: float = 300.0
     allow_manage: bool = False
+    allow_pull: tuple[str, ...] = ()
 
     @property
     def serves_networks(self) -> bool:

@@ -31,6 +31,7 @@ class Library:
         """``models`` are those that are open, kept up by the library."""
         self._settings = settings
         self.open = OpenModels(settings, models)
+        self.changing = 0  # models that are fetched or made at this moment
         self._entries: dict[str, ModelEntry] = {}
         self._looked: Optional[ModelFolder] = ModelFolder(self.folder) if self.folder else None
         self._looking: Optional[asyncio.Lock] = None  # made in the event loop, to which it belongs
@@ -173,6 +174,8 @@ def _look(folder: ModelFolder, known: Mapping[str, str], base: ModelSettings) ->
 
 def _entry(stored: StoredModel, state: str, base: ModelSettings) -> ModelEntry:
     given = read_parameters(stored.parameters) if stored.parameters.is_file() else {}
+    if stored.adapter_files:
+        given["lora"] = str(stored.adapters)
     settings = replace(base, model=str(stored.path), alias=stored.name, **given)
     place = OpenModel(_identity(stored, settings))
     if stored.broken:
@@ -183,7 +186,7 @@ def _entry(stored: StoredModel, state: str, base: ModelSettings) -> ModelEntry:
 
 def _identity(stored: StoredModel, settings: ModelSettings) -> str:
     """The same for all names of the same files (hard links) that are opened in the same way, a SHA-256."""
-    files = [path.stat() for path in stored.content]
+    files = [path.stat() for path in (*stored.content, *stored.adapter_files)]
     told = sorted((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns) for status in files)
     opened = (settings.ctx_size, settings.made.template, settings.lora)
     return hashlib.sha256(repr((stored.kind.value, told, opened)).encode()).hexdigest()
