@@ -14,7 +14,9 @@ from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import read_text
 from rknnlite.spi.llm import SamplingParams
 
-__all__ = ["Made", "ModelSettings", "ServerSettings", "settings_from_params"]
+from .durations import seconds_of
+
+__all__ = ["Made", "ModelSettings", "ServerSettings", "keep_alive_of", "settings_from_params"]
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _WORDS = {"max-tokens": "predict", "n-predict": "predict", "n_predict": "predict", "temperature": "temp"}
@@ -253,17 +255,34 @@ def settings_from_params(path: str, base: ServerSettings) -> ServerSettings:
 
 def settings_of(data: Any, base: ServerSettings, label: str) -> ServerSettings:
     """As ``settings_from_params``, of parsed JSON."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("models"), Mapping) or not data["models"]:
+    named = data.get("models", {}) if isinstance(data, Mapping) else None
+    folder = isinstance(data, Mapping) and bool(data.get("llm-repository", base.llm_repository))
+    if not isinstance(named, Mapping) or not (named or folder):
         raise ParamInvalid(
-            f"{label}: needed is an object with host, port, timeout and models: {{NAME: {{model: ...}}}}"
+            f"{label}: needed is an object with host, port, timeout and models: {{NAME: {{model: ...}}}}, or with llm-repository"
         )
-    models = tuple(_model(name, entry, f"{label}: models.{name}") for name, entry in data["models"].items())
-    given = {key: data[key] for key in ("host", "port", "timeout") if key in data}
-    unknown = sorted(set(data) - {"host", "port", "timeout", "models"})
+    models = tuple(_model(name, entry, f"{label}: models.{name}") for name, entry in named.items())
+    unknown = sorted(set(data) - {*_ENTRIES, "keep-alive", "allow-pull", "models"})
     if unknown:
         raise ParamInvalid(f"{label}: unknown entry {unknown[0]!r}")
+    given = {key.replace("-", "_"): data[key] for key in _ENTRIES if key in data}
     _check_types(given, ServerSettings, label)
+    if "keep-alive" in data:
+        given["keep_alive"] = keep_alive_of(str(data["keep-alive"]), f"{label}: keep-alive")
+    if "allow-pull" in data:
+        hosts = data["allow-pull"]
+        if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+            raise ParamInvalid(f"{label}: allow-pull is {shown(hosts)}, must be a list of hosts")
+        given["allow_pull"] = tuple(hosts)
     return replace(base, models=models, **given).checked()
+
+
+def keep_alive_of(text: str, label: str) -> float:
+    """Seconds; raises ParamInvalid naming the label."""
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise ParamInvalid(f"{label} {text}: no duration; 300, 5m, 1h and -1 are")
+    return seconds
 
 
 def _model(name: str, entry: Any, label: str) -> ModelSettings:
@@ -283,6 +302,7 @@ def _model(name: str, entry: Any, label: str) -> ModelSettings:
     return ModelSettings(**{"alias": name, **given})
 
 
+_ENTRIES = ("host", "port", "timeout", "llm-repository", "llm-models", "llm-bytes", "explicit", "allow-manage")
 _PATHS = (
     "model",
     "weight",
