@@ -11,7 +11,7 @@ import shutil
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -26,6 +26,7 @@ __all__ = ["Transfer", "is_url"]
 _BLOCK = 1 << 18
 _TRIES = 4
 _PATIENCE = 60.0  # seconds without a byte
+_HEAD = 4096  # bytes by which it is told what a file is
 _SLOWEST = 1024  # bytes a second
 _KEEP_FREE = 64 << 20  # bytes of the disk that a file may not take
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
@@ -148,21 +149,14 @@ class Transfer:
 
     def _receive(self, answer: Any, total: int, refused: Callable[[bytes], Optional[str]]) -> None:
         file = GrowingFile(self._part)
-        # what has come, not when as much has come as was asked for: a slow server is seen to be one
-        read = getattr(answer, "read1", answer.read)
         try:
-            done = checked = counted = file.size
-            since = time.monotonic()
+            done = checked = file.size
             self._check_room(total - done)
-            while True:
-                try:
-                    block = read(_BLOCK)
-                except (OSError, http.client.HTTPException) as error:
-                    raise _Cut(f"the connection was cut ({error})", False) from None
-                if not block:
-                    break
+            for block in _blocks(answer, 0 if done else _HEAD):
                 if not done:
-                    why = refused(block[:4096])
+                    if len(block) < min(total, _HEAD):
+                        raise _Cut(f"the connection was cut behind {len(block)} of {total} bytes", False)
+                    why = refused(block[:_HEAD])
                     if why:
                         file.discard()
                         raise ModelInvalid(f"{self._address}: {why}")
@@ -172,10 +166,6 @@ class Transfer:
                 if done - checked > _KEEP_FREE // 2:  # nobody needs to say how much will come, or the truth
                     checked = done
                     self._check_room(max(1, total - done))
-                if time.monotonic() - since > _PATIENCE:
-                    if done - counted < _PATIENCE * _SLOWEST:
-                        raise _Cut(f"the server sends less than {_SLOWEST} bytes a second", False)
-                    counted, since = done, time.monotonic()
             if total and done < total:
                 raise _Cut(f"the connection was cut behind {done} of {total} bytes", False)
         finally:
@@ -233,6 +223,30 @@ class Transfer:
     def _discard(self) -> None:
         self._part.unlink(missing_ok=True)
         self._mark.unlink(missing_ok=True)
+
+
+def _blocks(source: Any, head: int) -> Iterator[bytes]:
+    """What comes, as it comes: a slow server is seen to be one. The first block has ``head`` bytes, or is all. Raises _Cut."""
+    read = getattr(source, "read1", source.read)
+    first, count, since = b"", 0, time.monotonic()
+    while True:
+        try:
+            block = read(_BLOCK)
+        except (OSError, http.client.HTTPException) as error:
+            raise _Cut(f"the connection was cut ({error})", False) from None
+        count += len(block)
+        if time.monotonic() - since > _PATIENCE:
+            if count < _PATIENCE * _SLOWEST:
+                raise _Cut(f"the server sends less than {_SLOWEST} bytes a second", False)
+            count, since = 0, time.monotonic()
+        if head:
+            first += block
+            if block and len(first) < head:
+                continue
+            block, head = first, 0
+        if not block:
+            return
+        yield block
 
 
 class _Cut(Exception):

@@ -24,6 +24,9 @@ class _Files(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = Path(self.server.folder) / self.path.lstrip("/")
         self.server.asked.append((path.name, self.headers.get("Range")))
+        if path.name in self.server.own:
+            self.server.own[path.name](self)
+            return
         if path.name in self.server.moved:
             self.send_response(302)
             self.send_header("Location", self.server.moved[path.name])
@@ -55,9 +58,9 @@ class _Files(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def serving(folder: Path) -> Iterator[Any]:
     """A server with ``url``; ``cuts`` says how often the second half of a file is left out, ``asked`` lists (name, range),
-    ``moved`` has other addresses by name."""
+    ``moved`` has other addresses by name, ``own`` what answers instead, given the handler."""
     made: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Files)
-    made.folder, made.cuts, made.asked, made.moved = folder, {}, [], {}
+    made.folder, made.cuts, made.asked, made.moved, made.own = folder, {}, [], {}, {}
     threading.Thread(target=made.serve_forever, daemon=True).start()
     made.url = f"http://127.0.0.1:{made.server_port}"
     try:
