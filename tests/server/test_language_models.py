@@ -32,7 +32,12 @@ def put(folder: Path, *names: str) -> Path:
 
 
 def settings(folder: Path, **more: Any) -> ServerSettings:
-    base = {"llm_repository": str(folder), "llm_defaults": COLD, "parallel": 2, "allow_pull": ("127.0.0.1", "::1")}
+    base = {
+        "llm_repository": str(folder),
+        "llm_defaults": COLD,
+        "parallel": 2,
+        "allow_pull": ("127.0.0.1", "::1"),
+    }
     return ServerSettings(**{**base, **more})
 
 
