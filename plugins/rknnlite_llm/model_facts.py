@@ -12,6 +12,7 @@ from rknnlite.files.reading import read_text
 from rknnlite.formats import ModelFile
 
 from .chat_template import CHATML
+from .container.families import FAMILIES
 from .footprint import package_model
 from .gguf import read_gguf
 from .hf_folder import read_object
@@ -96,7 +97,7 @@ def _of_folder(path: Path) -> ModelFacts:
         _whole(part, "hidden_size", 0),
         _whole(part, "vocab_size", 0),
         text or CHATML,
-        (path / "modules.json").is_file(),
+        (path / "modules.json").is_file() or _is_encoder(_text(config, "model_type")),
         _whole(config, "bos_token_id", -1),
         _whole(config, "eos_token_id", -1),
     )
@@ -111,10 +112,14 @@ def _of_gguf(pairs: Mapping[str, Any]) -> ModelFacts:
         _whole(pairs, f"{family}.embedding_length", 0),
         len(tokens) if isinstance(tokens, list) else 0,
         _text(pairs, "tokenizer.chat_template") or CHATML,
-        f"{family}.pooling_type" in pairs,
+        f"{family}.pooling_type" in pairs or _is_encoder(family),
         _whole(pairs, "tokenizer.ggml.bos_token_id", -1),
         _whole(pairs, "tokenizer.ggml.eos_token_id", -1),
     )
+
+
+def _is_encoder(family: str) -> bool:
+    return family in FAMILIES and FAMILIES[family].encoder
 
 
 def _text(pairs: Mapping[str, Any], key: str) -> str:

@@ -302,7 +302,16 @@ def _model(name: str, entry: Any, label: str) -> ModelSettings:
     return ModelSettings(**{"alias": name, **given})
 
 
-_ENTRIES = ("host", "port", "timeout", "llm-repository", "llm-models", "llm-bytes", "explicit", "allow-manage")
+_ENTRIES = (
+    "host",
+    "port",
+    "timeout",
+    "llm-repository",
+    "llm-models",
+    "llm-bytes",
+    "explicit",
+    "allow-manage",
+)
 _PATHS = (
     "model",
     "weight",

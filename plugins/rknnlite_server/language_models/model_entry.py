@@ -9,9 +9,10 @@ from typing import Optional
 
 from rknnlite_llm.model_folder import StoredModel
 
-from rknnlite.errors import ModelInvalid, ModelUnsupported, RknnError
+from rknnlite.errors import ModelInvalid, ModelUnsupported
 
 from ..durations import FOR_EVER
+from ..errors import ApiError, as_api_error
 from ..served_model import ServedModel
 from ..settings import ModelSettings
 
@@ -68,12 +69,13 @@ class OpenModel:
         return self.keep if self.users else max(0.0, self.used + self.keep - time.monotonic())
 
     @property
-    def verdict(self) -> Optional[RknnError]:
-        """What a next try would end with as well, as nothing about the files has changed; None where one may help."""
-        for kind in (ModelInvalid, ModelUnsupported):
-            if isinstance(self.failure, kind):
-                return kind(str(self.failure))  # each raising would make the same one grow
-        return None
+    def verdict(self) -> Optional[ApiError]:
+        """What a next try would end with as well, as nothing about the files has changed; None where one may help.
+
+        It was logged when it happened.
+        """
+        lasting = isinstance(self.failure, (ModelInvalid, ModelUnsupported))
+        return as_api_error(self.failure) if self.failure is not None and lasting else None
 
     def under(self, entry: ModelEntry) -> ServedModel:
         """The open model under one of its names."""

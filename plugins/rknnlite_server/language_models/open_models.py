@@ -127,8 +127,9 @@ class OpenModels:
 
     async def _wait(self, place: OpenModel, entry: ModelEntry, patience: Optional[float]) -> None:
         """Everybody who waits for a model waits for one opening of it."""
-        if place.verdict is not None:
-            raise place.verdict
+        verdict = place.verdict
+        if verdict is not None:
+            raise verdict
         if place.loading is None:
             if self._waiting >= max(1, self._settings.queue):
                 raise ApiError(
