@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ __all__ = ["STAGING", "add_beside", "copy_model", "place", "shared", "staging", 
 
 STAGING = ".pull"
 """Of a folder of models: what is not whole yet."""
+_one_at_a_time = threading.Lock()
+"""Files of two models that come under one name do not mix."""
 _GIVEN_UP = 7 * 86400.0  # seconds
 
 
@@ -29,7 +32,11 @@ def place(found: Path, folder: Path, name: str) -> StoredModel:
 
     The first file comes last: a model is whole once it is seen. Raises OSError, ModelInvalid.
     """
-    stored = model_at(found)
+    with _one_at_a_time:
+        return _placed(model_at(found), found, folder, name)
+
+
+def _placed(stored: StoredModel, found: Path, folder: Path, name: str) -> StoredModel:
     former = _former(folder, name)
     for old in former:
         old.remove_additions()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import hashlib
 import http.client
 import re
@@ -21,7 +22,7 @@ from rknnlite.files.writing import DiskFull, GrowingFile, write_file
 
 from .public_hosts import ANY_HOST, public_opener
 
-__all__ = ["Transfer", "is_url"]
+__all__ = ["Transfer", "check_room", "is_url"]
 
 _BLOCK = 1 << 18
 _TRIES = 4
@@ -151,7 +152,7 @@ class Transfer:
         file = GrowingFile(self._part)
         try:
             done = checked = file.size
-            self._check_room(total - done)
+            check_room(self._part.parent, total - done)
             for block in _blocks(answer, 0 if done else _HEAD):
                 if not done:
                     if len(block) < min(total, _HEAD):
@@ -165,7 +166,7 @@ class Transfer:
                 self._progress(done, total)
                 if done - checked > _KEEP_FREE // 2:  # nobody needs to say how much will come, or the truth
                     checked = done
-                    self._check_room(max(1, total - done))
+                    check_room(self._part.parent, max(1, total - done))
             if total and done < total:
                 raise _Cut(f"the connection was cut behind {done} of {total} bytes", False)
         finally:
@@ -186,15 +187,6 @@ class Transfer:
             raise ModelInvalid(f"{path}: {cut}") from None
         self._finish()
         return True
-
-    def _check_room(self, wanted: int) -> None:
-        """Before gigabytes come: raises DiskFull where they will not fit."""
-        import errno
-
-        free = shutil.disk_usage(self._part.parent).free
-        if wanted > 0 and wanted + _KEEP_FREE > free:
-            text = f"{wanted} bytes are to come, and {free} are free; make room"
-            raise DiskFull(errno.ENOSPC, text, str(self._target))
 
     def _check_digest(self, told: str) -> None:
         """Compare with what the server itself says (RFC 9530)."""
@@ -223,6 +215,14 @@ class Transfer:
     def _discard(self) -> None:
         self._part.unlink(missing_ok=True)
         self._mark.unlink(missing_ok=True)
+
+
+def check_room(folder: Path, wanted: int) -> None:
+    """Before so many bytes come: raises DiskFull where they would not fit, with some room left for others."""
+    free = shutil.disk_usage(folder).free
+    if wanted > 0 and wanted + _KEEP_FREE > free:
+        text = f"{wanted} bytes are to come, and {free} are free; make room"
+        raise DiskFull(errno.ENOSPC, text, str(folder))
 
 
 def _blocks(source: Any, head: int) -> Iterator[bytes]:

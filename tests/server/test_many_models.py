@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,6 +18,8 @@ import pytest
 from rknnlite_llm.model_folder import models_in
 from rknnlite_server.language_models import open_models
 from rknnlite_server.served_model import ServedModel
+
+from tests.support.file_server import serving
 
 from .conftest import QUESTION, TINY, running, until
 from .test_language_models import ANSWER, ask, loaded, names, put, settings
@@ -292,3 +295,80 @@ def test_coming_and_going_leaves_nothing_behind(tmp_path: Path, cycles: int) -> 
     if os.environ.get("RKNNLITE_FIGURES"):
         (tmp_path / "figures.json").write_text(json.dumps(seen), "utf-8")
     assert set(models_in(folder)) == {"a", "b"}
+
+
+def test_how_far_loading_is_shows_in_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, gate = put(tmp_path / "m", "a"), threading.Event()
+
+    def slowly(stored: Any, progress: Any) -> Path:
+        progress(3, 10, "a matrix")
+        gate.wait(30)
+        return stored.path
+
+    monkeypatch.setattr(open_models, "as_package", slowly)
+    with running(settings(folder)) as server, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(ask, server, "a")
+        until(
+            lambda: server.state.library._entries and server.state.library._entries["a"].status == "loading"
+        )
+        until(lambda: "done" in server.http.get("/v1/models/a").json()["status"])
+        assert server.http.get("/v1/models/a").json()["status"] == {
+            "value": "loading",
+            "done": 3,
+            "total": 10,
+        }
+        gate.set()
+        assert answer.result().status_code == 200
+        assert server.http.get("/v1/models/a").json()["status"] == {"value": "loaded"}
+
+
+def test_pulls_that_stall_take_nothing_from_others_and_are_four_at_most(tmp_path: Path) -> None:
+    folder, done = put(tmp_path / "m", "a"), threading.Event()
+
+    def slow(handler: Any) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            while not done.wait(0.05):
+                handler.wfile.write(b"GGUF" * 2000)
+
+    with running(settings(folder)) as server, serving(tmp_path) as files, ThreadPoolExecutor(4) as pool:
+        for number in range(5):
+            files.own[f"f{number}.gguf"] = slow
+
+        def leaving(number: int) -> None:
+            with (
+                httpx.Client(base_url=server.url, timeout=30) as http,
+                http.stream("POST", "/api/pull", json={"model": f"{files.url}/f{number}.gguf"}) as lines,
+            ):
+                told = lines.iter_lines()
+                while "total" not in next(told):
+                    pass
+                done_pulling.wait(30)
+
+        done_pulling = threading.Event()
+        pulls = [pool.submit(leaving, number) for number in range(4)]
+        until(lambda: server.state.library.changing == 4)
+        until(lambda: len(list((folder / ".pull").rglob("*.part"))) == 4)
+        answer = server.post("/api/pull", model=f"{files.url}/f4.gguf", stream=False)
+        assert answer.status_code == 429 and "4 models" in answer.json()["error"]
+        for _ in range(3):
+            assert ask(server, "a").json()["message"]["content"] == ANSWER
+        done_pulling.set()
+        for pull in pulls:
+            pull.result()
+        until(lambda: server.state.library.changing == 0)  # clients that leave end them
+        done.set()
+        assert names(server) == ["a:latest"]
+
+
+def test_clients_have_nothing_fetched_from_this_machine_unless_it_is_allowed(tmp_path: Path) -> None:
+    source = put(tmp_path / "source", "far")
+    (tmp_path / "m").mkdir()
+    with running(settings(tmp_path / "m", allow_pull=())) as server, serving(source) as files:
+        for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "2130706433"):
+            address = f"http://{host}:{files.server_port}/far.rknn"
+            answer = server.post("/api/pull", model=address, stream=False)
+            assert answer.status_code in (400, 503), answer.text
+            assert "--allow-pull" in answer.json()["error"] or "nobody answers" in answer.json()["error"]
+        assert files.asked == [] and names(server) == []

@@ -197,6 +197,7 @@ def _gathered(folder: Path, made: Path, files: dict[str, Any], field: str) -> Pa
         path = blob_path(folder, digest)
         if not path.is_file():
             raise bad_request(f"{field}: the blob {digest[:80]} of {file} was not sent", field)
+        (made / file).parent.mkdir(exist_ok=True)
         shared(path, made / file)
     return made
 
