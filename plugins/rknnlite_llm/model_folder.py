@@ -13,6 +13,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,7 @@ _LATEST = ":latest"
 _TOKENIZER = ".tokenizer.gguf"
 _PACKAGES = ".packages"
 _ADAPTERS = ".lora"
+_GIVEN_UP = 7 * 86400.0  # seconds
 _FOLDER_ALONE = 2  # items of the sign of a folder that is no model
 _DEVICE = (b"RKNN", b"RKNX")
 _HF = ("config.json", "*.safetensors")
@@ -192,10 +194,9 @@ class ModelFolder:
     def look(self) -> dict[str, tuple[StoredModel, str]]:
         """Its models by name, each with its state; broken ones too, but links that lead out of it. Raises OSError."""
         with os.scandir(self._folder) as entries:
-            names = [entry.name for entry in entries if _NAME.match(entry.name)]
-        signs = {name: _sign(self._folder / name) for name in names}
+            signs = {entry.name: _sign(entry) for entry in entries if _NAME.match(entry.name)}
         known: dict[str, _Known] = {}
-        for file in sorted(names):
+        for file in sorted(signs):
             if _is_first(file, signs[file]):
                 sign = tuple(signs.get(name) for name in _parts(file))
                 former = self._known.get(file)
@@ -265,13 +266,14 @@ def _parts(file: str) -> tuple[str, ...]:
     return (file, *(stem + end for end in ends), *(name + end for name in (file, stem) for end in additions))
 
 
-def _sign(path: Path) -> Optional[_Sign]:
+def _sign(path: Path | os.DirEntry[str]) -> Optional[_Sign]:
     """Changes with a file; of a folder, with each file of a model in it. None where nothing is."""
     try:
         status = path.stat()
         if not stat.S_ISDIR(status.st_mode):
             return (status.st_ino, status.st_size, status.st_mtime_ns)
-        return ("folder", status.st_ino, *(_files_below(path) if (path / _HF[0]).exists() else ()))
+        folder = Path(path)
+        return ("folder", status.st_ino, *(_files_below(folder) if (folder / _HF[0]).exists() else ()))
     except OSError:
         return None
 
@@ -301,6 +303,9 @@ def as_package(model: StoredModel, progress: Progress = lambda done, total, text
     packages.mkdir(mode=0o700, exist_ok=True)
     for old in packages.glob(f"{model.name}@*"):
         shutil.rmtree(old, ignore_errors=True)  # of files that were replaced
+    for old in packages.glob(".*"):
+        if old.stat().st_mtime < time.time() - _GIVEN_UP:  # of a program that was killed
+            shutil.rmtree(old, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=packages, prefix=".") as room:
         work = Path(room) / "made"
         work.mkdir()

@@ -204,10 +204,9 @@ async def _load(state: State, on_status: StatusCallback) -> None:
     if state.stopping:
         return
     state.ready = True
-    on_status(
-        "initialised",
-        ", ".join([*state.models, *state.speech, *(network.name for network in state.repository.loaded)]),
-    )
+    networks = (network.name for network in state.repository.loaded)
+    folder = [f"language models of {state.library.folder}"] if state.library.folder else []
+    on_status("initialised", ", ".join([*state.models, *state.speech, *networks, *folder]))
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

@@ -65,11 +65,15 @@ def ollama_routes() -> list[BaseRoute]:
 
 @dataclass(frozen=True)
 class _Ask:
-    """A request under way; ``plain``: an answer of ``/api/generate``, not a message. ``start`` in perf_counter seconds."""
+    """A request under way; ``plain``: an answer of ``/api/generate``, not a message.
+
+    ``start``, and ``loaded``, when its model was there, in perf_counter seconds.
+    """
 
     chat: ChatRequest
     plain: bool
     start: float
+    loaded: float
     timeout: float
 
     def head(self) -> dict[str, Any]:
@@ -135,9 +139,10 @@ async def chat(request: Request) -> Response:
     if not messages:
         return await _rested(request, body, {"message": {"role": "assistant", "content": ""}})
     model = await model_of(request, body)
+    loaded = time.perf_counter()
     model.must_generate()
     asked = await chat_request(as_chat(body, model, messages), model, limit)
-    return await _answer(request, asked, False, start)
+    return await _answer(request, asked, False, start, loaded)
 
 
 async def generate(request: Request) -> Response:
@@ -147,6 +152,7 @@ async def generate(request: Request) -> Response:
     if not body.text("prompt") and not body.has("images"):
         return await _rested(request, body, {"response": ""})
     model = await model_of(request, body)
+    loaded = time.perf_counter()
     model.must_generate()
     limit = state_of(request).settings.max_messages
     check_count([body.fields], limit)
@@ -156,7 +162,7 @@ async def generate(request: Request) -> Response:
         asked = ChatRequest(model, work, shared, Tools(), False)
     else:
         asked = await chat_request(as_chat(body, model, messages), model, limit)
-    return await _answer(request, asked, True, start)
+    return await _answer(request, asked, True, start, loaded)
 
 
 async def _rested(request: Request, body: Body, empty: dict[str, Any]) -> Response:
@@ -180,8 +186,8 @@ async def _rested(request: Request, body: Body, empty: dict[str, Any]) -> Respon
     return JSONResponse({**head, **empty, "done": True, "done_reason": "unload" if leaves else "load"})
 
 
-async def _answer(request: Request, asked: ChatRequest, plain: bool, start: float) -> Response:
-    ask = _Ask(asked, plain, start, state_of(request).settings.timeout)
+async def _answer(request: Request, asked: ChatRequest, plain: bool, start: float, loaded: float) -> Response:
+    ask = _Ask(asked, plain, start, loaded, state_of(request).settings.timeout)
     if asked.common.stream:
         return await line_stream(request, _lines(ask))
     return JSONResponse(await while_connected(request, _whole(ask)))
@@ -225,7 +231,7 @@ async def _pieces(ask: _Ask) -> AsyncGenerator[dict[str, Any], None]:
                 last = calls.finish()
                 if last:
                     yield {**ask.piece("", "", last), "done": False}
-                yield {**ask.piece(calls.spoilt), "done": True, **_figures(item, ask.start)}
+                yield {**ask.piece(calls.spoilt), "done": True, **_figures(item, ask)}
 
 
 def _piece(ask: _Ask, calls: _Calls, part: AnswerPart) -> Optional[dict[str, Any]]:
@@ -242,13 +248,13 @@ def _chances(chat: ChatRequest, item: object) -> dict[str, Any]:
     return {"logprobs": told["content"]} if told is not None else {}
 
 
-def _figures(ended: Ended, start: float) -> dict[str, Any]:
-    """Durations in nanoseconds. The model was loaded before; waiting for other requests is in the total only."""
+def _figures(ended: Ended, ask: _Ask) -> dict[str, Any]:
+    """Durations in nanoseconds; waiting for other requests is in the total only."""
     summary = ended.summary
     return {
         "done_reason": ended.reason,
-        "total_duration": _ns(time.perf_counter() - start),
-        "load_duration": 0,
+        "total_duration": _ns(time.perf_counter() - ask.start),
+        "load_duration": _ns(ask.loaded - ask.start),
         "prompt_eval_count": ended.prompt_tokens,
         "prompt_eval_duration": _ns(summary.first_token - summary.start),
         "eval_count": ended.completion_tokens,

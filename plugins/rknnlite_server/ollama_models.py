@@ -133,7 +133,9 @@ def _running(entry: ModelEntry, model: ServedModel) -> dict[str, Any]:
     ends = _NEVER if math.isinf(entry.left) else timestamp(time.time() + entry.left)
     return {
         **_card(model),
-        "digest": entry.place.identity or _card(model)["digest"],
+        **(
+            {"digest": entry.place.identity, "details": _entry_card(entry)["details"]} if entry.stored else {}
+        ),
         "expires_at": ends,
         "size": entry.place.size or model.meta["size"],
         "size_vram": _on_device(model),

@@ -152,7 +152,10 @@ def test_a_copy_shares_files_and_the_package_that_was_made(
 ) -> None:
     shutil.copytree(TRAINED, folder / "a")
     first = models_in(folder)["a"]
+    (folder / ".packages" / ".killed").mkdir(parents=True)
+    os.utime(folder / ".packages" / ".killed", (1e9, 1e9))
     made = module.as_package(first)
+    assert [path.name for path in made.parents[1].iterdir()] == [made.parent.name]
     copied = copy_model(first, folder, "b:x", b'{"top_k": 3}')
     assert copied.kind is ModelKind.HF
     monkeypatch.setattr(module, "export_llm", None)  # nothing is made a second time

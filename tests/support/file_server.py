@@ -61,7 +61,7 @@ def serving(folder: Path) -> Iterator[Any]:
     ``moved`` has other addresses by name, ``own`` what answers instead, given the handler."""
     made: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Files)
     made.folder, made.cuts, made.asked, made.moved, made.own = folder, {}, [], {}, {}
-    threading.Thread(target=made.serve_forever, daemon=True).start()
+    threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
     made.url = f"http://127.0.0.1:{made.server_port}"
     try:
         yield made
