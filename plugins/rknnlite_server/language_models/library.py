@@ -50,8 +50,10 @@ class Library:
         self.open.add(model)
 
     async def index(self) -> list[ModelEntry]:
-        """All models that there are."""
+        """All models that there are: those of the command line in its order, with a folder all by name."""
         await self._look()
+        if self._looked is None:
+            return list(self._entries.values())
         return sorted(self._entries.values(), key=lambda entry: entry.name)
 
     async def find(self, given: str) -> ModelEntry:
