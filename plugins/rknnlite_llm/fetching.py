@@ -217,14 +217,19 @@ class _Fetching:
         base = self._fetch.address.rstrip("/")
         for name in _HF_FIRST:
             try:
-                self._file(name, f"{base}/{name}")
+                self._file(name, f"{base}/{name}", anew=True)
             except ModelInvalid as error:
                 raise ModelInvalid(f"{base}: no language model: {error}") from None
         for name in _HF_MORE:
-            self._file(name, f"{base}/{name}", optional=True)
-        index = self._file(_HF_INDEX, f"{base}/{_HF_INDEX}", optional=True)
+            self._file(name, f"{base}/{name}", optional=True, anew=True)
+        index = self._file(_HF_INDEX, f"{base}/{_HF_INDEX}", optional=True, anew=True)
         for name in _shards(index) if index is not None else [_HF_ONE]:
-            self._file(name, f"{base}/{name}")
+            self._file(name, f"{base}/{name}", anew=True)
+        for mark in self._room.rglob("*.mark"):
+            mark.unlink()
+        for path in self._room.iterdir():
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()  # made for a file that is not there
         return self._room
 
     def _beside(self, name: str) -> str:
@@ -238,18 +243,24 @@ class _Fetching:
         self._file(name, address)
         return self._room / name
 
-    def _file(self, name: str, address: str, optional: bool = False) -> Optional[Path]:
-        """The file in the room; None for one that is optional and not there."""
+    def _file(self, name: str, address: str, optional: bool = False, anew: bool = False) -> Optional[Path]:
+        """The file in the room; None for one that is optional and not there.
+
+        ``anew``: nothing else would tell that one of a former call is another one meanwhile, so the server is asked.
+        """
         target = self._room / name
         target.parent.mkdir(exist_ok=True)
+        wanted = self._sums.get(name)
+        if target.is_file() and anew and is_url(address) and wanted is None:
+            transfer = Transfer(address, target, lambda done, total: None, self._fetch.hosts)
+            if not transfer.is_as_it_was():
+                target.unlink()
         if not target.is_file():
-            wanted = self._sums.get(name)
             transfer = Transfer(
                 address, target, lambda done, total: self._progress(name, done, total), self._fetch.hosts
             )
             if not transfer.run(_looks_like(name), wanted is None and optional):
                 return None
-        wanted = self._sums.get(name)
         if wanted is not None:
             found = _digest(target)
             if found != wanted:

@@ -32,6 +32,7 @@ _SLOWEST = 1024  # bytes a second
 _KEEP_FREE = 64 << 20  # bytes of the disk that a file may not take
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _MARK = re.compile(r'(?:W/)?"[\x21\x23-\x7e]{0,200}"')
+_NOT_MODIFIED = 304
 _GONE = (401, 403, 404, 410)
 
 
@@ -51,7 +52,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 class Transfer:
-    """Brings ``address`` to ``target``; what came so far lies in ``target.part``, its mark of the server in ``target.mark``.
+    """Brings ``address`` to ``target``; what came so far lies in ``target.part``, the server's mark of it in ``target.mark``.
 
     ``hosts`` as ``Fetch`` has them.
     """
@@ -91,11 +92,30 @@ class Transfer:
                 time.sleep(0.1)
         raise AssertionError
 
+    def is_as_it_was(self) -> bool:
+        """Whether the server still has the file that a former call brought to ``target``; raises BackendUnavailable."""
+        mark = self._read_mark()
+        if not mark:
+            return False
+        headers = {"User-Agent": "rknnlite", "If-None-Match": mark}
+        try:
+            request = urllib.request.Request(self._address, headers=headers)
+            self._opener.open(request, timeout=_PATIENCE).close()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code == _NOT_MODIFIED
+        except (OSError, http.client.HTTPException) as error:
+            raise BackendUnavailable(f"{self._address}: nobody answers ({error})") from None
+        return False
+
+    def _read_mark(self) -> str:
+        return read_bytes(self._mark).decode("ascii", "replace") if self._mark.is_file() else ""
+
     def _size(self) -> int:
         return self._part.stat().st_size if self._part.exists() else 0
 
     def _get(self, refused: Callable[[bytes], Optional[str]], optional: bool) -> bool:
-        mark = read_bytes(self._mark).decode("ascii", "replace") if self._mark.is_file() else ""
+        mark = self._read_mark()
         start = self._size() if mark else 0
         headers = {"User-Agent": "rknnlite", "Accept-Encoding": "identity"}
         if start:
@@ -210,7 +230,6 @@ class Transfer:
     def _finish(self) -> None:
         self._part.chmod(0o644)
         self._part.replace(self._target)
-        self._mark.unlink(missing_ok=True)
 
     def _discard(self) -> None:
         self._part.unlink(missing_ok=True)

@@ -81,6 +81,24 @@ def test_a_file_that_changed_meanwhile_begins_anew(folder: Path, tmp_path: Path)
     assert (folder / "source" / "tokenizer.json").read_bytes() == changed.read_bytes()
 
 
+def test_files_of_two_states_of_a_folder_do_not_mix(folder: Path, tmp_path: Path) -> None:
+    """Files that came whole with a former call are asked about again; those that are the same do not come again."""
+    source = tmp_path / "source"
+    shutil.copytree(TRAINED, source)
+    with serving(tmp_path) as files:
+        files.cuts["model.safetensors"] = 4
+        with pytest.raises(BackendUnavailable):
+            fetch_model(Fetch(f"{files.url}/source"), folder)
+        config = json.loads((source / "config.json").read_text())
+        (source / "config.json").write_text(json.dumps({**config, "use_cache": False}), "utf-8")
+        files.sent.clear()
+        fetch_model(Fetch(f"{files.url}/source"), folder)
+        assert sorted(files.sent) == ["config.json", "config.json", "model.safetensors"]
+    made = folder / "source"
+    assert sorted(path.name for path in made.iterdir()) == sorted(path.name for path in source.iterdir())
+    assert all((made / path.name).read_bytes() == path.read_bytes() for path in source.iterdir())
+
+
 def test_checksums_that_lie(folder: Path, tmp_path: Path) -> None:
     right = hashlib.sha256(TINY.read_bytes()).hexdigest()
     sums = tmp_path / "SHA256SUMS"

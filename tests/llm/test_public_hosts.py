@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import shutil
 import socket
+import ssl
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +108,57 @@ def test_proxies_do_not_look_names_up_instead(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(ModelInvalid):  # the operator's own call uses it
             fetch_model(Fetch("http://far.example/none.gguf"), tmp_path)
         assert [name for name, _ in proxy.asked] == ["none.gguf"]
+
+
+def test_https_is_certified_by_the_name_and_never_becomes_http(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    words += [
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=DNS:localhost",
+        "-keyout",
+        "key.pem",
+        "-out",
+        "cert.pem",
+    ]
+    if (
+        shutil.which("openssl") is None
+        or subprocess.run(words, cwd=tmp_path, capture_output=True, check=False).returncode
+    ):
+        pytest.skip("openssl makes no such certificate")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    folder = tmp_path / "models"
+    folder.mkdir()
+    with serving(TINY.parent) as files:
+        files.socket = context.wrap_socket(files.socket, server_side=True)
+        address = f"https://localhost:{files.server_port}/tiny.rknn"
+        with pytest.raises(BackendUnavailable, match=r"(?i)certificate"):
+            fetch_model(Fetch(address, hosts=("localhost",)), folder)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+        fetch_model(Fetch(address, hosts=("localhost",)), folder)
+        with pytest.raises(ParamInvalid, match="--allow-pull"):
+            fetch_model(Fetch(address, "other", hosts=()), folder)
+        with pytest.raises(BackendUnavailable, match=r"(?i)certificate"):
+            fetch_model(
+                Fetch(address.replace("localhost", "127.0.0.1"), "other", hosts=("127.0.0.1",)), folder
+            )
+        with serving(TINY.parent) as plain:
+            files.moved["tiny.rknn"] = f"{plain.url}/tiny.rknn"
+            with pytest.raises(ModelInvalid, match="not followed"):
+                fetch_model(Fetch(address, "other", hosts=("*",)), folder)
+            assert plain.asked == []

@@ -291,7 +291,9 @@ def test_coming_and_going_leaves_nothing_behind(tmp_path: Path, cycles: int) -> 
             {"cycles": cycles, "grown": grown, "files": [min(files), max(files)], "threads": max(threads)}
         )
     )
-    assert grown < 4 << 20 and max(files[-third:]) - max(files[:third]) <= 6 and max(threads) - min(threads) <= 6
+    assert (
+        grown < 4 << 20 and max(files[-third:]) - max(files[:third]) <= 6 and max(threads) - min(threads) <= 6
+    )
     if os.environ.get("RKNNLITE_FIGURES"):
         (tmp_path / "figures.json").write_text(json.dumps(seen), "utf-8")
     assert set(models_in(folder)) == {"a", "b"}

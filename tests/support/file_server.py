@@ -37,6 +37,10 @@ class _Files(http.server.BaseHTTPRequestHandler):
             return
         data, start = path.read_bytes(), 0
         tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+        if self.headers.get("If-None-Match") == tag:
+            self.send_response(304)
+            self.end_headers()
+            return
         given = self.headers.get("Range", "")
         if given and self.headers.get("If-Range") == tag:
             start = int(given[6:-1])
@@ -44,6 +48,7 @@ class _Files(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         else:
             self.send_response(200)
+        self.server.sent.append(path.name)
         self.send_header("ETag", tag)
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
@@ -58,9 +63,9 @@ class _Files(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def serving(folder: Path) -> Iterator[Any]:
     """A server with ``url``; ``cuts`` says how often the second half of a file is left out, ``asked`` lists (name, range),
-    ``moved`` has other addresses by name, ``own`` what answers instead, given the handler."""
+    ``moved`` has other addresses by name, ``own`` what answers instead, given the handler; ``sent`` lists names."""
     made: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Files)
-    made.folder, made.cuts, made.asked, made.moved, made.own = folder, {}, [], {}, {}
+    made.folder, made.cuts, made.asked, made.moved, made.own, made.sent = folder, {}, [], {}, {}, []
     threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
     made.url = f"http://127.0.0.1:{made.server_port}"
     try:
