@@ -63,6 +63,7 @@ class Fetch:
             folder. ``#sha256=HEX`` behind it is the checksum of that file.
         name: what it is called here; empty: as there.
         sums: SHA-256 in hex by file name; each file that is named must have it.
+        listed: sums are those of a whole folder: what is not among them does not come, and others among them do not matter.
         hosts: those that may be asked beside public ones; None: all.
     """
 
@@ -70,6 +71,7 @@ class Fetch:
     name: str = ""
     sums: tuple[tuple[str, str], ...] = ()
     hosts: Optional[tuple[str, ...]] = None
+    listed: bool = False
 
     def __post_init__(self) -> None:
         """Raises ParamInvalid for what is no URL."""
@@ -181,7 +183,7 @@ class _Fetching:
         lower = self._fetch.file.lower()
         path = self._package() if lower.endswith(".rknn") else self._single(lower)
         unused = sorted(set(self._sums) - self._got)
-        if unused:
+        if unused and not self._fetch.listed:
             raise ParamInvalid(f"a checksum is given for {unused[0][:100]!r}, which is no file of the model")
         try:
             model_at(path)
@@ -251,6 +253,10 @@ class _Fetching:
         target = self._room / name
         target.parent.mkdir(exist_ok=True)
         wanted = self._sums.get(name)
+        if wanted is None and self._fetch.listed:
+            if optional:
+                return None
+            raise ParamInvalid(f"{name[:200]} is not in the list of checksums, so it is not fetched")
         if target.is_file() and anew and is_url(address) and wanted is None:
             transfer = Transfer(address, target, lambda done, total: None, self._fetch.hosts)
             if not transfer.is_as_it_was():

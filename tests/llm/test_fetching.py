@@ -117,6 +117,26 @@ def test_checksums_that_lie(folder: Path, tmp_path: Path) -> None:
         sums_in(sums)
 
 
+def test_a_list_of_checksums_may_have_more_but_not_less_than_what_comes(folder: Path, tmp_path: Path) -> None:
+    sums = [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in TRAINED.iterdir()]
+    short = [(name, value) for name, value in sums if name != "model.safetensors"]
+    with serving(TRAINED.parent) as files:
+        address = f"{files.url}/trained"
+        with pytest.raises(ParamInvalid, match=r"model\.safetensors is not in the list"):
+            fetch_model(Fetch(address, sums=tuple(short), listed=True), folder)
+        assert "model.safetensors" not in files.sent
+        more = [*sums, ("README.md", "0" * 64)]
+        fetch_model(Fetch(address, sums=tuple(more), listed=True), folder)
+        few = [(name, value) for name, value in sums if name != "generation_config.json"]
+        files.sent.clear()
+        fetch_model(Fetch(address, "few", tuple(few), listed=True), folder)
+        assert "generation_config.json" not in files.sent and set(models_in(folder)) == {"trained", "few"}
+    (tmp_path / "SUMS").write_text("".join(f"{value}  ./{name}\n" for name, value in more), "utf-8")
+    words = [sys.executable, "-m", "rknnlite", "pull", str(TRAINED), "--into", str(folder), "--name", "again"]
+    ended = subprocess.run([*words, "--sums", str(tmp_path / "SUMS")], capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_parts_that_do_not_belong_together_are_told_and_the_former_model_stays(
     folder: Path, tmp_path: Path
 ) -> None:
