@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from rknnlite_llm import Package
 from rknnlite_llm.model_folder import models_in
 from rknnlite_server.language_models import open_models
 from rknnlite_server.served_model import ServedModel
@@ -374,3 +375,59 @@ def test_clients_have_nothing_fetched_from_this_machine_unless_it_is_allowed(tmp
             assert answer.status_code in (400, 503), answer.text
             assert "--allow-pull" in answer.json()["error"] or "nobody answers" in answer.json()["error"]
         assert files.asked == [] and names(server) == []
+
+
+def test_models_are_copied_deleted_loaded_and_unloaded_under_load(tmp_path: Path) -> None:
+    """Whatever is done to models, an answer is right, or an error that says that the model is not there."""
+    folder, stop = put(tmp_path / "m", "a", "b", "c"), threading.Event()
+    with running(settings(folder, llm_models=2, queue=200)) as server:
+        wrong: list[str] = []
+        answers: Counter[int] = Counter()
+
+        def client(number: int) -> None:
+            question, wanted = sums(f"{number:02d}")
+            body = {"messages": [{"role": "user", "content": question}], "stream": False}
+            with httpx.Client(base_url=server.url, timeout=60) as http:
+                turn = number
+                while not stop.is_set():
+                    turn += 1
+                    told = http.post("/api/chat", json={"model": "abcxy"[turn % 5], **body})
+                    answers[told.status_code] += 1
+                    if told.status_code == 200 and told.json()["message"]["content"] != wanted:
+                        wrong.append(told.text)
+                    if told.status_code not in (200, 404):
+                        wrong.append(told.text)
+
+        def administrator(number: int) -> None:
+            name = "xy"[number]
+            with httpx.Client(base_url=server.url, timeout=60) as http:
+                for turn in range(12):
+                    source = "abc"[turn % 3]
+                    made = {"model": name, "from": source, "stream": False, "parameters": {"top_k": 1 + turn}}
+                    calls = (
+                        http.post("/api/copy", json={"source": source, "destination": name}),
+                        http.post("/models/load", json={"model": name}),
+                        http.post("/api/create", json=made),
+                        http.post("/models/unload", json={"model": source}),
+                        http.request("DELETE", "/api/delete", json={"model": name}),
+                    )
+                    wrong.extend(
+                        f"{call.request.url}: {call.text}" for call in calls if call.status_code != 200
+                    )
+
+        clients = [threading.Thread(target=client, args=(number,)) for number in range(8)]
+        administrators = [threading.Thread(target=administrator, args=(number,)) for number in range(2)]
+        for thread in (*clients, *administrators):
+            thread.start()
+        for thread in administrators:
+            thread.join()
+        stop.set()
+        for thread in clients:
+            thread.join()
+        assert not wrong, wrong[:3]
+        assert answers[200] > 20 and names(server) == ["a:latest", "b:latest", "c:latest"]
+        library = server.state.library.open
+        until(lambda: not library.leaving and not any(place.users for place in library._open))
+        assert len(library._open) <= 2 and {
+            path.name for path in folder.iterdir() if path.name[0] != "."
+        } == {path.name for name in "abc" for path in Package.of(folder / name).files()}
