@@ -98,7 +98,7 @@ class Library:
     async def load(self, entry: ModelEntry, patience: Optional[float] = None) -> Taken:
         """Open a model because a client asks for just that, also where it failed before; hold it."""
         if entry.stored is not None and not entry.stored.broken:
-            entry.place.failure = None
+            entry.place.lasting = False
         return await self.open.take(entry, patience)
 
     def is_pinned(self, name: str) -> bool:
@@ -181,7 +181,7 @@ def _entry(stored: StoredModel, state: str, base: ModelSettings) -> ModelEntry:
     settings = replace(base, model=str(stored.path), alias=stored.name, **given)
     place = OpenModel(_identity(stored, settings))
     if stored.broken:
-        place.failure = ModelInvalid(stored.broken)
+        place.failed(ModelInvalid(stored.broken))
     size, modified = stored.size, stored.path.stat().st_mtime
     return ModelEntry(stored.name, settings, place, stored, state, file_size=size, modified=modified)
 

@@ -12,7 +12,6 @@ from rknnlite_llm.model_folder import StoredModel
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 
 from ..durations import FOR_EVER
-from ..errors import ApiError, as_api_error
 from ..served_model import ServedModel
 from ..settings import ModelSettings
 
@@ -33,7 +32,8 @@ class OpenModel:
         size: bytes of memory that it takes when it is open.
         stage: what is waited for while it is loading.
         done, total: of loading, matrices of a package that is being made; 0 of 0 before.
-        failure: why it could not be opened, the last time.
+        reason: why it could not be opened, the last time.
+        lasting: whether that is about its files, so that a next try would end with it as well.
     """
 
     identity: str
@@ -48,7 +48,8 @@ class OpenModel:
     stage: str = ""
     done: int = 0
     total: int = 0
-    failure: Optional[BaseException] = None
+    reason: str = ""
+    lasting: bool = False
     views: dict[str, ServedModel] = field(default_factory=dict)
 
     @property
@@ -68,14 +69,9 @@ class OpenModel:
             return float("inf")
         return self.keep if self.users else max(0.0, self.used + self.keep - time.monotonic())
 
-    @property
-    def verdict(self) -> Optional[ApiError]:
-        """What a next try would end with as well, as nothing about the files has changed; None where one may help.
-
-        It was logged when it happened.
-        """
-        lasting = isinstance(self.failure, (ModelInvalid, ModelUnsupported))
-        return as_api_error(self.failure) if self.failure is not None and lasting else None
+    def failed(self, error: BaseException) -> None:
+        """It could not be opened. The error itself is not kept: it would keep all that was open when it came."""
+        self.reason, self.lasting = str(error), isinstance(error, (ModelInvalid, ModelUnsupported))
 
     def under(self, entry: ModelEntry) -> ServedModel:
         """The open model under one of its names."""
@@ -116,7 +112,7 @@ class ModelEntry:
     @property
     def reason(self) -> str:
         """Why it could not be opened, the last time."""
-        return "" if self.place.failure is None else str(self.place.failure)
+        return self.place.reason
 
     @property
     def status(self) -> str:

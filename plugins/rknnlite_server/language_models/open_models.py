@@ -127,9 +127,8 @@ class OpenModels:
 
     async def _wait(self, place: OpenModel, entry: ModelEntry, patience: Optional[float]) -> None:
         """Everybody who waits for a model waits for one opening of it."""
-        verdict = place.verdict
-        if verdict is not None:
-            raise verdict
+        if place.lasting:
+            raise ApiError(500, "server_error", place.reason)
         if place.loading is None:
             if self._waiting >= max(1, self._settings.queue):
                 raise ApiError(
@@ -170,7 +169,7 @@ class OpenModels:
                 if self._closed:
                     model.close()
                     raise ApiError(503, "unavailable_error", "the server is stopping", retry_after=5)
-                place.model, place.failure = model, None
+                place.model, place.reason = model, ""
                 place.since = place.used = time.monotonic()
                 self._open.add(place)
             if not place.gone:
@@ -178,7 +177,7 @@ class OpenModels:
             elif not place.users:
                 self._leave(place)
         except (RknnError, OSError) as error:
-            place.failure = error.with_traceback(None)
+            place.failed(error)
             raise
         finally:
             self._waiting -= 1
