@@ -123,7 +123,7 @@ def test_loading_tells_how_far_it_is(tmp_path: Path) -> None:
 
 def test_models_of_the_command_line_stay(tmp_path: Path) -> None:
     with running(settings(put(tmp_path / "m", "a"), models=(MODEL,))) as server:
-        assert names(server) == ["a:latest", "tiny:latest"]
+        assert names(server) == ["tiny:latest", "a:latest"]
         assert server.post("/api/generate", model="tiny", keep_alive=0).json()["done_reason"] == "load"
         assert server.post("/models/unload", model="tiny").status_code == 400
         assert server.http.request("DELETE", "/api/delete", json={"model": "tiny"}).status_code == 400
