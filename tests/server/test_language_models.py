@@ -199,6 +199,7 @@ def test_copies_outlive_what_they_were_made_of_and_have_parameters(tmp_path: Pat
         ("create", {"model": "b", "from": "a", "quantize": "q4_K_M"}, 400, "export-llm"),
         ("create", {"model": "b", "from": "a", "template": "{{ .Prompt }}"}, 400, "Ollama's language"),
         ("create", {"model": "b", "from": "a", "template": "{% if %}"}, 400, "template"),
+        ("create", {"model": "b", "from": "a", "template": "{{ a }}" * (1 << 18)}, 400, "are allowed"),
         ("create", {"model": "b", "from": "a", "messages": [{"role": "tool", "content": ""}]}, 400, "messages"),
         ("create", {"model": "b", "from": "a", "parameters": {"stop": [""]}}, 400, "stop"),
         ("create", {"model": "b", "from": "a", "adapters": {"a.gguf": "sha256:" + "0" * 64}}, 400, "PEFT"),

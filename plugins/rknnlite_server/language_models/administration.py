@@ -98,7 +98,7 @@ async def create(request: Request) -> Response:
         )
     _check_free(state, name)
     given = {**body.object("parameters").fields, **{field: body.fields.get(field) for field in _TEXTS}}
-    parameters = parameters_text(given)
+    parameters = await in_thread(parameters_text, given)
     files, adapters = body.object("files").fields, body.object("adapters").fields
     if adapters and set(adapters) != set(_ADAPTERS):
         raise bad_request(f"adapters: needed are {' and '.join(_ADAPTERS)}, as PEFT saves them", "adapters")
@@ -112,7 +112,8 @@ async def create(request: Request) -> Response:
     if stored.broken:
         raise _unprocessable(ModelInvalid(stored.broken))
     if parameters and stored.parameters.is_file():
-        parameters = parameters_text(given, parse_json(read_text(stored.parameters)))
+        former = parse_json(read_text(stored.parameters))
+        parameters = await in_thread(parameters_text, given, former)
     return await _told(
         request, body, lambda tell: _create_of_model(folder, name, stored, adapters, parameters)
     )

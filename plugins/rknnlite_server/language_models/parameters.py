@@ -50,18 +50,17 @@ def parameters_text(given: Mapping[str, Any], former: Mapping[str, Any] | None =
         **(former or {}),
         **{name: value for name, value in given.items() if value not in (None, "", [])},
     }
-    settings = _settings(whole)
-    template = settings["made"].template
-    if template:
-        try:
-            JinjaTemplate(template)
-        except ParamInvalid as error:
-            raise ParamInvalid(f"template: {error}") from None
     text = json.dumps(whole).encode()
     if len(text) > _LONGEST:
         raise ParamInvalid(
             f"the model's parameters, texts and messages have {len(text)} bytes, {_LONGEST} are allowed"
         )
+    template = _settings(whole)["made"].template
+    if template:
+        try:
+            JinjaTemplate(template)
+        except ParamInvalid as error:
+            raise ParamInvalid(f"template: {error}") from None
     return text if whole else b""
 
 
