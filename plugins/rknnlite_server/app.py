@@ -107,7 +107,7 @@ def make_app(
     routes = all_routes() if routes is None else routes
     if settings.metrics:
         state.metrics = Metrics(lambda: state.models.values())
-        state.library.opened = functools.partial(_counted, state.metrics)
+        state.library.open.opened = functools.partial(_counted, state.metrics)
         state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
 
     @contextlib.asynccontextmanager
@@ -115,7 +115,7 @@ def make_app(
         if state.rpc is not None:
             await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, on_status))
-        expiring = asyncio.ensure_future(state.library.expire())
+        expiring = asyncio.ensure_future(state.library.open.expire())
         batches = (
             asyncio.ensure_future(run_batches(app, state, state.jobs)) if state.jobs is not None else None
         )
@@ -206,10 +206,9 @@ async def _load(state: State, on_status: StatusCallback) -> None:
     if state.stopping:
         return
     state.ready = True
-    on_status(
-        "initialised",
-        ", ".join([*state.models, *state.speech, *(network.name for network in state.repository.loaded)]),
-    )
+    networks = (network.name for network in state.repository.loaded)
+    folder = [f"language models of {state.library.folder}"] if state.library.folder else []
+    on_status("initialised", ", ".join([*state.models, *state.speech, *networks, *folder]))
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

@@ -58,8 +58,8 @@ def entry_card(entry: ModelEntry) -> dict[str, Any]:
     if entry.pinned:
         return card
     status: dict[str, Any] = {"value": entry.status}
-    if entry.total:
-        status.update(done=entry.done, total=entry.total)
+    if entry.place.total:
+        status.update(done=entry.place.done, total=entry.place.total)
     if entry.reason and entry.model is None:
         status["error"] = entry.reason
     return {**card, "status": status}
