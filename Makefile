@@ -35,7 +35,7 @@ help:
 	@echo "make cpu-time      the fast tests with their CPU seconds by folder; fails above CPU_LIMIT=$(CPU_LIMIT) loops of a fixed piece of Python"
 	@echo "make lint          ruff, mypy and spelling only"
 	@echo "make fuzz          damaged files, texts, requests, messages of wires for FUZZ=$(FUZZ) seconds; findings in build/fuzz"
-	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
+	@echo "make compare       language and speech models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
 	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"
 	@echo "make sanitize-client C programs of tests/librknnrt and both libraries under SANITIZER=thread, address or undefined (all three)"
@@ -115,7 +115,7 @@ sanitize-client: $(VENV)/.with-test
 	-k "$(CLIENT_TESTS)" $(PYTEST_ARGS) || exit 1; done
 
 compare: $(VENV)/.with-compare
-	$(PY) -m pytest tests/llm/test_transformers.py $(PYTEST_ARGS)
+	$(PY) -m pytest tests/llm/test_transformers.py tests/speech/test_transformers.py $(PYTEST_ARGS)
 
 arm64: $(VENV)/.made
 	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARCH,HOME"); \

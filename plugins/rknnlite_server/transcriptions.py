@@ -86,14 +86,14 @@ async def _transcript(
 ) -> Transcript:
     language = ""
 
-    def parts() -> Iterator[Segment]:
+    def windows() -> Iterator[tuple[Segment, ...]]:
         nonlocal language
         settled = transcriber.settled(sound, wanted)
         language = settled.language
-        return transcriber.segments(sound, settled)
+        return transcriber.windows(sound, settled)
 
-    async with closing(model.pieces(parts)) as pieces:
-        segments = [segment async for segment in pieces]
+    async with closing(model.pieces(windows)) as pieces:
+        segments = [segment async for heard in pieces for segment in heard]
     return Transcript(
         tuple(segments), sound.seconds, language, "translate" if wanted.translate else "transcribe"
     )
@@ -104,12 +104,13 @@ async def _events(
 ) -> AsyncGenerator[str, None]:
     """OpenAI's events: a delta for each segment, and the whole text."""
     text = ""
-    pieces = model.pieces(lambda: transcriber.segments(sound, transcriber.settled(sound, wanted)))
+    pieces = model.pieces(lambda: transcriber.windows(sound, transcriber.settled(sound, wanted)))
     async with closing(pieces):
-        async for segment in pieces:
-            delta = segment.text if text else segment.text.lstrip()
-            text += delta
-            yield _event(type="transcript.text.delta", delta=delta)
+        async for heard in pieces:
+            for segment in heard:
+                delta = segment.text if text else segment.text.lstrip()
+                text += delta
+                yield _event(type="transcript.text.delta", delta=delta)
     yield _event(type="transcript.text.done", text=text)
 
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
 
-from .decoding import Answer, decode, fitted, language_of, no_speech
+from .decoding import Answer, Rules, decode, fitted, language_of, no_speech
 from .mel import HOP, RATE, log_mel
 from .pair import Pair, by_name, infer
 from .resampling import resampled
 from .sound import Sound
-from .transcript import Segment, Transcript
+from .transcript import Segment, Transcript, repetition
 from .vocabulary import read_vocabulary
 from .windows import window_end
 
@@ -32,10 +32,17 @@ _TIMES_NEED = 64
 _NO_SPEECH, _UNSURE = 0.6, -1.0
 """Nobody speaks where that is likelier than the first, and the mean of the answer's log probabilities below the second."""
 
+_REPEATED = 2.4
+"""Above this ``repetition``, or when it is unsure, an answer is drawn anew, as Whisper's authors do, at the next temperature."""
+_TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
 
 @dataclass(frozen=True)
 class Wanted:
-    """``language``: a code such as ``en``, found out where it is empty; ``translate`` into English; ``temperature`` 0..1."""
+    """``language``: a code such as ``en``, found out where it is empty; ``translate`` into English; ``temperature`` 0..1.
+
+    0 is the likeliest answer, unless it fails: then drawn ones are tried.
+    """
 
     language: str = ""
     translate: bool = False
@@ -71,8 +78,9 @@ class Transcriber:
         self.special = self.vocabulary.special
         if self._size < len(self.special.prompt("en" if self.special.languages else "", False, False)) + 1:
             raise ModelInvalid(f"the decoder takes {self._size} tokens, too few for a prompt")
-        self._blank = next((i for i, piece in self.vocabulary.pieces.items() if piece == b" "), -1)
         self.tells_times = self._frames == _WHOLE_WINDOW and self._size >= _TIMES_NEED
+        blank = [token for token, piece in self.vocabulary.pieces.items() if piece == b" "]
+        self._rules = Rules(self.special, self.tells_times, self.vocabulary.unspoken(), blank)
 
     @property
     def languages(self) -> list[str]:
@@ -104,14 +112,19 @@ class Transcriber:
         return Wanted(language, wanted.translate, wanted.temperature)
 
     def segments(self, sound: Sound, wanted: Wanted) -> Iterator[Segment]:
-        """What is said, window by window; ``wanted`` is settled. Raises InputInvalid for sound of less than a tenth of a second."""
+        """What is said; ``wanted`` is settled. Raises InputInvalid for sound of less than a tenth of a second."""
+        for heard in self.windows(sound, wanted):
+            yield from heard
+
+    def windows(self, sound: Sound, wanted: Wanted) -> Iterator[tuple[Segment, ...]]:
+        """``segments`` of one window after another, none where nobody speaks."""
         _check(sound)
         samples = resampled(sound, RATE).samples
         rng = np.random.default_rng(0)
         start = 0
         while len(samples) - start >= _SHORTEST * RATE:
             heard = self._heard(samples, start, wanted, rng)
-            yield from heard.segments
+            yield heard.segments
             start = heard.end
 
     def close(self) -> None:
@@ -134,10 +147,14 @@ class Transcriber:
 
         silence = no_speech(step, self.special)
         prompt = self.special.prompt(wanted.language, wanted.translate, self.tells_times)
-        answer = decode(step, prompt, self.special, self._blank, self.tells_times, wanted.temperature, rng)
-        if silence > _NO_SPEECH and answer.avg_logprob < _UNSURE:
-            return Heard((), end)
-        return self._told(answer, silence, start, end, wanted.temperature)
+        for temperature in [wanted.temperature] if wanted.temperature else _TEMPERATURES:
+            answer = decode(step, prompt, self._rules, temperature, rng)
+            unsure = answer.avg_logprob < _UNSURE
+            if silence > _NO_SPEECH and unsure:
+                return Heard((), end)
+            if not unsure and repetition(self.vocabulary.text(answer.tokens)) <= _REPEATED:
+                break
+        return self._told(answer, silence, start, end, temperature)
 
     def _told(self, answer: Answer, silence: float, start: int, end: int, temperature: float) -> Heard:
         length = (end - start) / RATE
