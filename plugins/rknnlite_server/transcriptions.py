@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 from rknnlite_speech.sound import Sound, read_wav
-from rknnlite_speech.transcribing import Transcriber, Wanted
-from rknnlite_speech.transcript import FORMATS, Segment, Transcript
+from rknnlite_speech.transcribing import Heard, Transcriber, Wanted
+from rknnlite_speech.transcript import FORMATS, Transcript
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
@@ -86,14 +86,14 @@ async def _transcript(
 ) -> Transcript:
     language = ""
 
-    def windows() -> Iterator[tuple[Segment, ...]]:
+    def windows() -> Iterator[Heard]:
         nonlocal language
         settled = transcriber.settled(sound, wanted)
         language = settled.language
         return transcriber.windows(sound, settled)
 
     async with closing(model.pieces(windows)) as pieces:
-        segments = [segment async for heard in pieces for segment in heard]
+        segments = [segment async for heard in pieces for segment in heard.segments]
     return Transcript(
         tuple(segments), sound.seconds, language, "translate" if wanted.translate else "transcribe"
     )
@@ -107,7 +107,7 @@ async def _events(
     pieces = model.pieces(lambda: transcriber.windows(sound, transcriber.settled(sound, wanted)))
     async with closing(pieces):
         async for heard in pieces:
-            for segment in heard:
+            for segment in heard.segments:
                 delta = segment.text if text else segment.text.lstrip()
                 text += delta
                 yield _event(type="transcript.text.delta", delta=delta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from .transcript import Segment, Transcript, repetition
 from .vocabulary import read_vocabulary
 from .windows import window_end
 
-__all__ = ["Transcriber", "Wanted", "timed"]
+__all__ = ["Heard", "Transcriber", "Wanted", "timed"]
 
 Array = NDArray[Any]
 _SHORTEST = 0.1  # seconds
@@ -51,7 +51,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Heard:
-    """The segments of a window, and the sample at which the next begins."""
+    """The segments of a window, none where nobody speaks, and the sample (16 kHz) at which the next begins."""
 
     segments: tuple[Segment, ...]
     end: int
@@ -87,12 +87,17 @@ class Transcriber:
         """Codes of those that it knows."""
         return list(self.special.languages) or ["en"]
 
-    def transcript(self, sound: Sound, wanted: Wanted) -> Transcript:
-        """All of it; raises what ``segments`` raises."""
+    def transcript(
+        self, sound: Sound, wanted: Wanted, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> Transcript:
+        """All of it; ``progress`` gets seconds that were heard, of how many. Raises what ``settled`` and ``windows`` raise."""
         wanted = self.settled(sound, wanted)
-        found = tuple(self.segments(sound, wanted))
+        found: list[Segment] = []
+        for heard in self.windows(sound, wanted):
+            found += heard.segments
+            progress(heard.end // RATE, int(sound.seconds))
         return Transcript(
-            found, sound.seconds, wanted.language, "translate" if wanted.translate else "transcribe"
+            tuple(found), sound.seconds, wanted.language, "translate" if wanted.translate else "transcribe"
         )
 
     def settled(self, sound: Sound, wanted: Wanted) -> Wanted:
@@ -111,20 +116,18 @@ class Transcriber:
         language = language_of(lambda tokens: self._logits(tokens, self._encoded(samples)), self.special)
         return Wanted(language, wanted.translate, wanted.temperature)
 
-    def segments(self, sound: Sound, wanted: Wanted) -> Iterator[Segment]:
-        """What is said; ``wanted`` is settled. Raises InputInvalid for sound of less than a tenth of a second."""
-        for heard in self.windows(sound, wanted):
-            yield from heard
+    def windows(self, sound: Sound, wanted: Wanted) -> Iterator[Heard]:
+        """What is said in one window after another; ``wanted`` is settled.
 
-    def windows(self, sound: Sound, wanted: Wanted) -> Iterator[tuple[Segment, ...]]:
-        """``segments`` of one window after another, none where nobody speaks."""
+        Raises InputInvalid for sound of less than a tenth of a second.
+        """
         _check(sound)
         samples = resampled(sound, RATE).samples
         rng = np.random.default_rng(0)
         start = 0
         while len(samples) - start >= _SHORTEST * RATE:
             heard = self._heard(samples, start, wanted, rng)
-            yield heard.segments
+            yield heard
             start = heard.end
 
     def close(self) -> None:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from rknnlite_speech.characters import parts, read_characters
 from rknnlite_speech.mel import log_mel
 from rknnlite_speech.resampling import resampled
-from rknnlite_speech.vocabulary import LANGUAGES, SpecialTokens, read_vocabulary
+from rknnlite_speech.vocabulary import SpecialTokens, read_vocabulary
 
 from rknnlite.errors import ModelInvalid
 
-from .conftest import COUNT, noise, tone, whisper_vocabulary
+from .conftest import noise, tone
 
 GOLDEN = Path(__file__).parent / "data" / "mel.npz"
 
@@ -110,7 +109,9 @@ def test_characters_become_ids_between_blanks(tmp_path: Path) -> None:
 
 def test_signs_are_not_spoken(tmp_path: Path) -> None:
     pieces = ["the", "Ġ-", "-", "[", "ĠâĻª", "âĻ", "(", "Ġ[[", "Ġ'", "'s"]
-    (tmp_path / "vocab_en.txt").write_text("".join(f"{i} {piece}\n" for i, piece in enumerate(pieces)), "utf-8")
+    (tmp_path / "vocab_en.txt").write_text(
+        "".join(f"{i} {piece}\n" for i, piece in enumerate(pieces)), "utf-8"
+    )
     assert read_vocabulary(tmp_path / "vocab_en.txt", 51_865).unspoken() == [1, 3, 4, 5, 6, 7, 8]
 
 
