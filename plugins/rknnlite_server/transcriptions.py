@@ -7,7 +7,8 @@ import json
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
-from rknnlite_speech.sound import Sound, read_wav
+from rknnlite_speech.compressed import read_sound
+from rknnlite_speech.sound import Sound
 from rknnlite_speech.transcribing import Heard, Transcriber, Wanted
 from rknnlite_speech.transcript import FORMATS, Transcript
 from starlette.requests import Request
@@ -47,7 +48,7 @@ async def _answer(request: Request, translate: bool) -> Response:
     told = body.text("response_format", "json", FORMATS)
     _check(body, told, stream)
     wanted = Wanted(body.text("language").lower(), translate, body.number("temperature", 0.0, 0.0, 1.0))
-    sound = await in_thread(read_wav, form.file("file"))
+    sound = await in_thread(read_sound, form.file("file"))
     del form
     if stream:
         return await event_stream(request, _events(model, transcriber, sound, wanted))

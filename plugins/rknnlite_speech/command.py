@@ -1,4 +1,4 @@
-"""``rknnlite transcribe``: what is said in WAV files."""
+"""``rknnlite transcribe``: what is said in sound files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from rknnlite.files.reading import read_bytes
 from rknnlite.files.writing import write_text
 from rknnlite.spi.command import Command, Console, Exit, Line
 
+from .compressed import read_sound
 from .opening import open_speech
-from .sound import Sound, read_wav
+from .sound import Sound
 from .transcribing import Transcriber, Wanted
 from .transcript import Transcript, subtitles
 
@@ -39,7 +40,11 @@ class Transcribe(Command):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "files", metavar="FILE", type=Path, nargs="+", help="the sound (.wav); -: from stdin"
+            "files",
+            metavar="FILE",
+            type=Path,
+            nargs="+",
+            help="the sound (WAV; with the extra sound FLAC, MP3, Ogg); -: from stdin",
         )
         parser.add_argument(
             "--model",
@@ -95,11 +100,11 @@ class Transcribe(Command):
 def _sound(path: Path) -> Sound:
     try:
         if path != _STDIN:
-            return read_wav(read_bytes(path))
+            return read_sound(read_bytes(path))
         data = sys.stdin.buffer.read(_MOST_PIPED + 1)
         if len(data) > _MOST_PIPED:
             raise InputInvalid(f"there are more than {_MOST_PIPED} bytes")
-        return read_wav(data)
+        return read_sound(data)
     except InputInvalid as error:
         raise InputInvalid(f"{'stdin' if path == _STDIN else path}: {error}") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import threading
 import wave
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from rknnlite_speech.transcribing import Transcriber
 
 from tests.speech.conftest import noise, spelling_pair, whisper_vocabulary
 from tests.speech.test_speaking import speaking_pair
+from tests.support.needs import needs
 
 from .conftest import MODEL, Served, running
 
@@ -122,6 +124,23 @@ def test_openai_speaks(openai: Any, tmp_path: Path) -> None:
     assert (tmp_path / "a.wav").read_bytes() == found.content
 
 
+@pytest.mark.parametrize(("form", "media"), [("mp3", "mpeg"), ("flac", "flac"), ("opus", "ogg")])
+def test_openai_gets_and_sends_compressed_sound(openai: Any, form: str, media: str) -> None:
+    needs("soundfile")
+    found = openai.audio.speech.create(model="mms", voice="alloy", input="Abc! " * 40, response_format=form)
+    assert found.response.headers["content-type"] == f"audio/{media}"
+    heard = openai.audio.transcriptions.create(model="whisper", file=(f"a.{form}", found.content))
+    assert heard.text == SAID.strip()
+
+
+def test_what_cannot_be_compressed_is_told_before_a_word(
+    openai: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    with pytest.raises(pytest.importorskip("openai").BadRequestError, match=r"rknnlite\[sound\]"):
+        openai.audio.speech.create(model="mms", voice="alloy", input="Abc!", response_format="mp3")
+
+
 def test_speech_is_streamed_sentence_by_sentence(speech: Served) -> None:
     body = {"model": "mms", "input": "abc. def.", "stream_format": "sse", "response_format": "pcm"}
     lines = [line for line in speech.post("/v1/audio/speech", **body).text.split("\n") if line]
@@ -139,8 +158,8 @@ def test_openai_reports_what_is_wrong(openai: Any) -> None:
     create = openai.audio.transcriptions.create
     with pytest.raises(package.NotFoundError, match="there is whisper, mms"):
         create(model="whisper-1", file=sound_file())
-    with pytest.raises(package.BadRequestError, match="MP3; only WAV is decoded here"):
-        create(model="whisper", file=("a.mp3", b"ID3\4" + bytes(100)))
+    with pytest.raises(package.BadRequestError, match="MP4, no WAV file; ffmpeg"):
+        create(model="whisper", file=("a.m4a", b"\0\0\0 ftypM4A " + bytes(100)))
     with pytest.raises(package.BadRequestError, match="times of words"):
         create(
             model="whisper",
@@ -148,8 +167,8 @@ def test_openai_reports_what_is_wrong(openai: Any) -> None:
             response_format="verbose_json",
             timestamp_granularities=["word"],
         )
-    with pytest.raises(package.BadRequestError, match="mp3 is not supported"):
-        openai.audio.speech.create(model="mms", voice="alloy", input="Abc", response_format="mp3")
+    with pytest.raises(package.BadRequestError, match="aac is not supported"):
+        openai.audio.speech.create(model="mms", voice="alloy", input="Abc", response_format="aac")
     with pytest.raises(package.InternalServerError, match="transcribes, it does not speak"):
         openai.audio.speech.create(model="whisper", voice="alloy", input="Abc")
     with pytest.raises(package.InternalServerError, match="speaks, it does not transcribe"):
