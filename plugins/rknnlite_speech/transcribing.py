@@ -51,10 +51,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Heard:
-    """The segments of a window, none where nobody speaks, and the sample (16 kHz) at which the next begins."""
+    """The segments of a window, none where nobody speaks; the sample (16 kHz) at which it begins, and the next one does."""
 
     segments: tuple[Segment, ...]
+    start: int
     end: int
+
+    @property
+    def seconds(self) -> float:
+        """How much sound is behind it then."""
+        return (self.end - self.start) / RATE
 
 
 class Transcriber:
@@ -142,7 +148,7 @@ class Transcriber:
         end = min(len(samples), start + size) if self.tells_times else window_end(samples, start, size)
         window = samples[start:end]
         if not window.any():
-            return Heard((), end)
+            return Heard((), start, end)
         audio = self._encoded(window)
 
         def step(tokens: Sequence[int]) -> Array:
@@ -154,7 +160,7 @@ class Transcriber:
             answer = decode(step, prompt, self._rules, temperature, rng)
             unsure = answer.avg_logprob < _UNSURE
             if silence > _NO_SPEECH and unsure:
-                return Heard((), end)
+                return Heard((), start, end)
             if not unsure and repetition(self.vocabulary.text(answer.tokens)) <= _REPEATED:
                 break
         return self._told(answer, silence, start, end, temperature)
@@ -171,9 +177,8 @@ class Transcriber:
             for first, last, tokens in spans
         ]  # fmt: skip
         following = start + round(used * RATE)
-        return Heard(
-            tuple(s for s in segments if s.text.strip()), following if start < following < end else end
-        )
+        spoken = tuple(segment for segment in segments if segment.text.strip())
+        return Heard(spoken, start, following if start < following < end else end)
 
     def _encoded(self, samples: Array) -> Array:
         mel = log_mel(samples, self._bands, self._frames)

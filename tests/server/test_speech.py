@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import sys
 import threading
+import time
 import wave
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +47,9 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rknnlite_server.served_speech.open_speech", opened)
-        settings = ServerSettings(models=(MODEL,), speech=(str(folder / "whisper"), str(folder / "mms")))
+        settings = ServerSettings(
+            models=(MODEL,), speech=(str(folder / "whisper"), str(folder / "mms")), metrics=True, queue=8
+        )
         with running(settings) as served:
             yield served
 
@@ -237,6 +241,102 @@ def test_many_at_once_get_their_own_answers(speech: Served) -> None:
         thread.join()
     lengths = [answers[number].count("one") for number in range(6)]
     assert lengths == sorted(lengths) and lengths[0] == 1 and lengths[-1] > 5
+
+
+def figure(served: Served, name: str) -> float:
+    line = next(
+        line for line in served.http.get("/metrics").text.split("\n") if line.startswith(f"rknnlite_{name} ")
+    )
+    return float(line.split()[-1])
+
+
+def test_sound_is_counted(speech: Served) -> None:
+    post(speech, sound_file(1.5)[1])
+    before = figure(speech, 'sound_seconds_total{model="whisper"}')
+    post(speech, sound_file(5.0)[1])
+    assert figure(speech, 'sound_seconds_total{model="whisper"}') == pytest.approx(before + 5.0)
+    assert figure(speech, 'sound_run_seconds_total{model="whisper"}') > 0
+    assert figure(speech, 'running{model="whisper"}') == figure(speech, 'waiting{model="mms"}') == 0
+
+
+@pytest.fixture
+def held(speech: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Semaphore, list[int]]]:
+    """Windows wait for permits, and tell where they begin."""
+    permits, begun = threading.Semaphore(0), []
+    heard = Transcriber._heard
+
+    def waiting(self: Any, samples: Any, start: int, *others: Any) -> Any:
+        begun.append(start)
+        assert permits.acquire(timeout=30)
+        return heard(self, samples, start, *others)
+
+    monkeypatch.setattr(Transcriber, "_heard", waiting)
+    yield permits, begun
+    permits.release(1000)
+
+
+def until(condition: Any) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("stream", ["true", "false"])
+def test_a_client_that_goes_away_is_worked_for_no_longer(
+    speech: Served, held: tuple[threading.Semaphore, list[int]], stream: str
+) -> None:
+    permits, begun = held
+    body = build_form(sound_file(60.0)[1], stream=stream)
+    host, port = speech.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as gone:
+        gone.sendall(body)
+        until(lambda: len(begun) == 1)
+        permits.release()
+        until(lambda: len(begun) == 2)
+    until(lambda: figure(speech, 'running{model="whisper"}') == 1)
+    time.sleep(0.2)  # until the server has seen it
+    permits.release()
+    until(lambda: figure(speech, 'running{model="whisper"}') == 0)
+    assert len(begun) <= 3 and begun[0] == 0
+
+
+def test_who_finds_the_queue_full_is_sent_away(
+    speech: Served, held: tuple[threading.Semaphore, list[int]]
+) -> None:
+    permits, _ = held
+    found: list[int] = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.append(post(speech, sound_file()[1], language="en").status_code)
+        )
+        for _ in range(9)
+    ]
+    for thread in threads:
+        thread.start()
+    until(lambda: figure(speech, 'waiting{model="whisper"}') == 8)
+    refused = post(speech, sound_file()[1])
+    assert refused.status_code == 429 and int(refused.headers["retry-after"]) > 0
+    permits.release(100)
+    for thread in threads:
+        thread.join()
+    assert found == [200] * 9
+
+
+def build_form(data: bytes, **fields: str) -> bytes:
+    """A whole request."""
+    parts = {"model": "whisper", "language": "en", **fields}
+    texts = [
+        f'Content-Disposition: form-data; name="{name}"\r\n\r\n{value}'.encode()
+        for name, value in parts.items()
+    ]
+    file = b'Content-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n' + data
+    body = form(*texts, file)
+    head = (
+        "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer none\r\n"
+        f"Content-Type: multipart/form-data; boundary=B\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def form(*parts: bytes, end: bytes = b"--B--\r\n") -> bytes:
