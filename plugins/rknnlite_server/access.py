@@ -6,7 +6,7 @@ import contextlib
 import time
 from typing import Any, Optional
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -78,7 +78,7 @@ class Access:
 
 
 async def _answer(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
-    answer = JSONResponse(error.body_for(scope["path"]), error.status, error.headers)
+    answer = JSONResponse(error.body_for(scope["path"], Headers(scope=scope)), error.status, error.headers)
     await answer(scope, receive, send)
 
 

@@ -22,6 +22,7 @@ from rknnlite.native.board import Board
 
 from .access import Access
 from .anthropic import anthropic_routes
+from .anthropic_headers import RequestIds
 from .app_state import Holding, State
 from .chat import chat_completions
 from .completions import completions
@@ -132,6 +133,7 @@ def make_app(
             on_status("exited", "")
 
     middleware = [
+        Middleware(RequestIds),
         Middleware(Origins, settings=settings),
         Middleware(Access, state=state),
         Middleware(Holding, state=state),
@@ -216,11 +218,11 @@ async def _on_error(request: Request, error: Exception) -> Response:
     problem = problem_of(error, request.url.path)
     if problem.status >= 500 and not isinstance(error, ApiError):
         logger.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
-    return JSONResponse(problem.body_for(request.url.path), problem.status, problem.headers)
+    return JSONResponse(problem.body_for(request.url.path, request.headers), problem.status, problem.headers)
 
 
 async def _on_http(request: Request, error: HTTPException) -> Response:
     kind = "not_found_error" if error.status_code == 404 else "invalid_request_error"
     message = f"{request.method} {request.url.path}: {error.detail}"
     problem = ApiError(error.status_code, kind, message)
-    return JSONResponse(problem.body_for(request.url.path), error.status_code, error.headers)
+    return JSONResponse(problem.body_for(request.url.path, request.headers), error.status_code, error.headers)

@@ -53,9 +53,11 @@ class Library:
         self._open(model)
 
     async def index(self) -> list[ModelEntry]:
-        """All models that there are."""
+        """All models that there are: those of the command line in its order, then those of the folder by name."""
         await self._look()
-        return sorted(self._entries.values(), key=lambda entry: entry.name)
+        return sorted(
+            self._entries.values(), key=lambda entry: (not entry.pinned, "" if entry.pinned else entry.name)
+        )
 
     async def find(self, given: str) -> ModelEntry:
         """The entry of that name, of the only one where none is given. Raises ApiError."""
