@@ -25,6 +25,7 @@ from rknnlite_speech.transcribing import Transcriber
 from tests.speech.conftest import noise, spelling_pair, whisper_vocabulary
 from tests.speech.test_speaking import speaking_pair
 from tests.support.needs import needs
+from tests.support.npm import run_node
 
 from .conftest import MODEL, Served, running
 
@@ -143,6 +144,24 @@ def test_what_cannot_be_compressed_is_told_before_a_word(
     monkeypatch.setitem(sys.modules, "soundfile", None)
     with pytest.raises(pytest.importorskip("openai").BadRequestError, match=r"rknnlite\[sound\]"):
         openai.audio.speech.create(model="mms", voice="alloy", input="Abc!", response_format="mp3")
+
+
+def test_npm_clients_transcribe_and_speak(speech: Served, tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(sound_file()[1])
+    program = Path(__file__).with_name("npm_speech.mjs")
+    packages = ("openai", "ai", "@ai-sdk/openai")
+    found = run_node(program, f"{speech.url}/v1", str(tmp_path / "a.wav"), packages=packages)
+    text, size = SAID.strip(), 44 + 2 * 56
+    assert found == {
+        "text": text,
+        "segments": 1,
+        "subtitles": f"WEBVTT\n\n00:00:00.000 --> 00:00:01.500\n{text}\n",
+        "translated": text,
+        "events": ["transcript.text.delta", "transcript.text.done"],
+        "said": size,
+        "heard": text,
+        "spoken": ["audio/wav", size],
+    }
 
 
 def test_speech_is_streamed_sentence_by_sentence(speech: Served) -> None:
