@@ -106,7 +106,7 @@ def make_app(
     _add_rpc(state)
     routes = all_routes() if routes is None else routes
     if settings.metrics:
-        state.metrics = Metrics(lambda: state.models.values())
+        state.metrics = Metrics(lambda: [*state.models.values(), *state.speech.values()])
         state.library.open.opened = functools.partial(_counted, state.metrics)
         state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
 
@@ -193,6 +193,8 @@ async def _load(state: State, on_status: StatusCallback) -> None:
                 return
             what = folder
             spoken = await asyncio.to_thread(ServedSpeech, folder, state.settings)
+            if state.metrics is not None:
+                spoken.ran = functools.partial(state.metrics.sounded, spoken.name)
             state.speech[spoken.name] = spoken
         what = ""
         await state.repository.load_at_start()

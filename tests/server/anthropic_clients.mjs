@@ -1,4 +1,4 @@
-// What npm's clients of Anthropic's API make of a server: `node anthropic_clients.mjs URL QUESTION WEATHER` prints JSON.
+// What npm's clients of Anthropic's API make of a server: `anthropic_clients.mjs URL QUESTION WEATHER` prints JSON.
 import Anthropic from "@anthropic-ai/sdk";
 import { betaZodTool } from "@anthropic-ai/sdk/helpers/beta/zod";
 import { zodOutputFormat } from "@anthropic-ai/sdk/helpers/zod";

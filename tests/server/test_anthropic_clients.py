@@ -1,20 +1,15 @@
-"""Programs of other people that speak Anthropic's API, unchanged. What is not installed is skipped.
-
-The npm packages ``@anthropic-ai/sdk``, ``ai``, ``@ai-sdk/anthropic`` and ``zod`` are looked for in the folder that
-RKNNLITE_NODE_MODULES names.
-"""
+"""Programs of other people that speak Anthropic's API, unchanged. What is not installed is skipped."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.npm import run_node
 
 from .conftest import QUESTION, Served
 
@@ -230,18 +225,8 @@ PACKAGES = ("@anthropic-ai/sdk", "ai", "@ai-sdk/anthropic", "zod")
 
 
 @pytest.fixture(scope="module")
-def npm(server: Served, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    modules, node = os.environ.get("RKNNLITE_NODE_MODULES", ""), shutil.which("node")
-    missing = [name for name in PACKAGES if not modules or not (Path(modules) / name).is_dir()]
-    if not node or missing:
-        pytest.skip(f"RKNNLITE_NODE_MODULES names no folder with {', '.join(missing)}, or there is no node")
-    folder = tmp_path_factory.mktemp("npm")
-    (folder / "node_modules").symlink_to(Path(modules).resolve())
-    program = shutil.copy(PROGRAM, folder)
-    command = [node, str(program), server.url, QUESTION[0]["content"], WEATHER]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout.splitlines()[-1])
+def npm(server: Served) -> Any:
+    return run_node(PROGRAM, server.url, QUESTION[0]["content"], WEATHER, packages=PACKAGES)
 
 
 def test_the_ai_package_of_npm_asks_streams_and_calls(npm: Any) -> None:
