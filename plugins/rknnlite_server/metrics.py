@@ -32,7 +32,13 @@ class Metrics:
     def __init__(self, models: Callable[[], Iterable[ServedModel]]) -> None:
         """``models`` tells which there are at the moment. Raises BackendUnavailable without the package prometheus-client."""
         try:
-            from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+            from prometheus_client import (
+                CollectorRegistry,
+                Counter,
+                Histogram,
+                ProcessCollector,
+                generate_latest,
+            )
             from prometheus_client.core import GaugeMetricFamily
         except ImportError as error:
             raise missing("server", "--metrics needs prometheus-client", error) from None
@@ -60,6 +66,7 @@ class Metrics:
             "token_seconds", "Time per token behind the first, mean of a run", "model", _EACH
         )
         registry.register(self)
+        ProcessCollector(registry=registry)
 
     def collect(self) -> Iterator[Any]:
         """What is counted at the moment somebody asks (the collector's part of Prometheus' interface)."""
