@@ -44,6 +44,7 @@ from .served_model import ServedModel
 from .served_speech import ServedSpeech
 from .settings import ServerSettings
 from .speech import speech
+from .traced import TracedRequests
 from .transcriptions import transcriptions, translations
 
 __all__ = ["all_routes", "make_app", "openai_routes"]
@@ -143,6 +144,8 @@ def make_app(
         middleware.insert(0, allowed)
     if state.metrics is not None:
         middleware.insert(0, Middleware(Counting, found=state.metrics, routes=routes))
+    if state.traces is not None:
+        middleware.insert(0, Middleware(TracedRequests, traces=state.traces, routes=routes))
     app = Starlette(
         routes=routes,
         middleware=middleware,

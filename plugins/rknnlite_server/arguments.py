@@ -278,6 +278,13 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--metrics", action="store_true", help="figures for Prometheus at /metrics")
     parser.add_argument(
+        "--traces",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="send OpenTelemetry's traces to this collector (OTLP over HTTP); without URL as OTEL_* say",
+    )
+    parser.add_argument(
         "--insecure", action="store_true", help="listen on other addresses than loopback without keys"
     )
     parser.add_argument(
@@ -322,6 +329,7 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         cors=tuple(args.cors),
         allow_hosts=tuple(args.allow_host),
         metrics=args.metrics,
+        traces=args.traces,
         insecure=args.insecure,
         max_body=args.max_body,
         response_bytes=args.response_bytes,

@@ -29,6 +29,7 @@ from .errors import ApiError
 from .rate_limits import spend_tokens
 from .served_model import ServedModel
 from .stop_strings import StopStrings
+from .traced import trace_run
 
 __all__ = ["Ended", "Piece", "Work", "generate"]
 
@@ -123,6 +124,7 @@ async def _run(
     run = session.run_async(work.input, InferParams(max_new_tokens=work.max_tokens))
     run.add_done_callback(lambda _: post(None))
     run.add_done_callback(lambda done: model.ran(arrived, done))
+    trace_run(model.name, work, arrived, run)
     deadline = loop.time() + timeout
     try:
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 
@@ -94,7 +94,8 @@ class ServerSettings:
     ``rknnlite_server.origins``); ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests
     wait. ``api_keys`` are as lines of ``api_key_file`` (see ``rknnlite_server.keys``), which is read again when it was changed;
     ``audit_file`` gets a line for each administrative call; files and batches are kept in ``batch_dir``, none where it is empty,
-    and ``response_bytes`` of responses to go on from.
+    and ``response_bytes`` of responses to go on from. ``traces`` is the address of a collector of OpenTelemetry, empty: what the
+    environment says, None: there are no traces.
 
     ``speech``: folders of speech models.
 
@@ -127,6 +128,7 @@ class ServerSettings:
     cors: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
     metrics: bool = False
+    traces: Optional[str] = None
     insecure: bool = False
     max_body: int = 32 << 20
     max_messages: int = 2048
