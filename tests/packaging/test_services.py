@@ -58,7 +58,11 @@ def test_a_service_writes_only_where_it_may(name: str) -> None:
     own = {f"/var/lib/{folder}" for folder in found["StateDirectory"][0].split()}
     own |= {f"/var/cache/{folder}" for folder in found["CacheDirectory"][0].split()}
     own |= {f"/var/log/{folder}" for folder in found["LogsDirectory"][0].split()}
-    advised = (DEBIAN / f"rknnlite-server.{name}.default") if name != "rknnlite-server" else DEBIAN / "rknnlite-server.default"
+    advised = (
+        (DEBIAN / f"rknnlite-server.{name}.default")
+        if name != "rknnlite-server"
+        else DEBIAN / "rknnlite-server.default"
+    )
     for path in re.findall(r"/var/\S+", found["ExecStart"][0] + advised.read_text("utf-8")):
         assert any(path == folder or path.startswith(f"{folder}/") for folder in own), path
     removing = (DEBIAN / "rknnlite-server.postrm").read_text("utf-8")
