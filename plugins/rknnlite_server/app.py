@@ -28,6 +28,7 @@ from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, problem_of
 from .jobs.batch_routes import batch_routes
+from .jobs.figures import JobFigures
 from .jobs.file_routes import file_routes
 from .jobs.runner import run_batches
 from .language_models.load_routes import load_routes
@@ -109,6 +110,8 @@ def make_app(
         state.metrics = Metrics(lambda: state.models.values())
         state.library.opened = functools.partial(_counted, state.metrics)
         state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
+        if state.jobs is not None:
+            state.metrics.add(JobFigures(state.jobs))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -45,7 +45,9 @@ class State:
         self.metrics: Optional[Metrics] = None
         self.traces: Optional[Traces] = Traces(settings.traces) if settings.traces is not None else None
         self.jobs: Optional[JobStore] = (
-            JobStore(settings.batch_dir, settings.batch_bytes) if settings.batch_dir else None
+            JobStore(settings.batch_dir, settings.batch_bytes, settings.batch_days)
+            if settings.batch_dir
+            else None
         )
         self.rpc: Any = None
         self.no_rpc = ""  # why there is none, where one was to be

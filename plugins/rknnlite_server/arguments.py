@@ -258,6 +258,8 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         default=default.batch_bytes,
         help=f"how much clients may keep there (default: {default.batch_bytes})",
     )
+    kept = f"how long, from their end on; 0: for ever (default: {default.batch_days:g})"
+    parser.add_argument("--batch-days", type=float, metavar="DAYS", default=default.batch_days, help=kept)
     parser.add_argument("--tls-cert", metavar="FILE", default="", help="certificate for https, PEM")
     parser.add_argument("--tls-key", metavar="FILE", default="", help="its key, PEM")
     parser.add_argument(
@@ -324,6 +326,7 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         audit_file=args.audit_file,
         batch_dir=args.batch_dir,
         batch_bytes=args.batch_bytes,
+        batch_days=args.batch_days,
         tls_cert=args.tls_cert,
         tls_key=args.tls_key,
         cors=tuple(args.cors),
