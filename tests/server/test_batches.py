@@ -479,3 +479,34 @@ def test_a_server_that_is_killed_loses_and_doubles_no_line(tmp_path: Path) -> No
     assert {path.suffix for path in Path(folder).iterdir()} <= {".json", ".content", ""}
     process.send_signal(signal.SIGTERM)
     process.wait(60)
+
+
+def test_a_line_is_given_up_for_who_waits_and_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rknnlite_server.jobs import runner
+
+    asked: list[bytes] = []
+    real = runner.ask
+
+    async def counted(app: Any, path: str, body: bytes, account: Any) -> Any:
+        asked.append(body)
+        return await real(app, path, body, account)
+
+    monkeypatch.setattr(runner, "ask", counted)
+    slow(monkeypatch, 0.2)
+    with running(settings(tmp_path, parallel=1)) as served:
+        client = client_of(served)
+        batch = made(client, line("long"))
+        turnstile = served.state.models["tiny"].turnstile
+        for chat in range(6):
+            until(lambda: turnstile.running == 1)  # the line
+            assert served.chat(max_tokens=1).status_code == 200
+            cut = len(asked) >= min(chat + 1, 1 + runner._MOST_CUTS)
+            assert cut
+            if client.batches.retrieve(batch.id).status == "completed":
+                break
+        batch = ended(client, batch)
+        assert len(asked) == 1 + runner._MOST_CUTS
+        content = rows(client, batch.output_file_id)["long"]["body"]["choices"][0]["message"]["content"]
+        assert content == "2 + 3 = 5"

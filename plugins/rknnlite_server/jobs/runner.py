@@ -28,6 +28,8 @@ _LOOK_SECONDS = 0.05
 _IDLE_SECONDS = 0.25
 _AGAIN_SECONDS = 10.0
 _TIDY_SECONDS = 600.0
+_MOST_CUTS = 3
+"""How often a line is given up for others, before it is answered to its end."""
 _BUSY = (429, 503)  # others were faster: the line is asked again
 _NO_FILE = {"code": "no_file", "message": "the input file was deleted", "param": None, "line": None}
 _GONE = {
@@ -117,17 +119,39 @@ class _Run:
 
     async def _work(self, left: Iterator[Line], answers: Answers) -> None:
         for line in left:
+            cuts = 0
             while True:
                 account = await self._turn()
                 if not self._goes_on():
                     return
                 async with self._places:
-                    status, body = await ask(self._app, self.batch.endpoint, line.body, account)
+                    answer = await self._asked(line, account, cuts < _MOST_CUTS)
+                if answer is None:
+                    cuts += 1
+                    continue
+                status, body = answer
                 if status not in _BUSY:
                     break
                 await asyncio.sleep(_IDLE_SECONDS)
             answers.add(line.custom_id, status == 200, _told(line, status, body))
             self._count(answers)
+
+    async def _asked(
+        self, line: Line, account: Optional[Account], yields: bool
+    ) -> Optional[tuple[int, bytes]]:
+        """Status and body of an answer; None where it was given up for somebody who waits for a model."""
+        asking = asyncio.ensure_future(ask(self._app, self.batch.endpoint, line.body, account))
+        try:
+            while not (await asyncio.wait([asking], timeout=_LOOK_SECONDS if yields else None))[0]:
+                if self._waited_for():
+                    return None
+            return asking.result()
+        finally:
+            asking.cancel()
+            await asyncio.wait([asking])
+
+    def _waited_for(self) -> bool:
+        return any(model.turnstile.waiting for model in self._state.models.values())
 
     async def _turn(self) -> Optional[Account]:
         """Whose tokens it takes, once there are some and nobody waits for a model."""
@@ -136,7 +160,8 @@ class _Run:
             if account is None and not self._state.keyring.open:
                 self.batch.errors = [_GONE]
                 return None
-            busy = any(model.turnstile.waiting for model in self._state.models.values())
+            turnstiles = [model.turnstile for model in self._state.models.values()]
+            busy = any(one.waiting or one.running >= one.size for one in turnstiles)
             wait = account.seconds_without_tokens() if account is not None else 0.0
             if not busy and not wait:
                 return account
