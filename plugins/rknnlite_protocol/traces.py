@@ -12,6 +12,7 @@ import functools
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Optional
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 from rknnlite.errors import ParamInvalid, shown
 from rknnlite.extras import missing
 
-__all__ = ["Traces", "in_this_trace", "outgoing", "traces_of_task"]
+__all__ = ["Traces", "in_this_trace", "outgoing", "traces_of_task", "traces_until_the_end"]
 
 _LAST_SECONDS = 3.0  # that the end of a process waits for a collector
 _PATH = "/v1/traces"
@@ -111,6 +112,15 @@ class Traces:
         ending = threading.Thread(target=self._provider.shutdown, daemon=True)
         ending.start()
         ending.join(_LAST_SECONDS)
+
+
+def traces_until_the_end(owner: object, address: Optional[str]) -> Optional[Traces]:
+    """Traces that are closed with their owner, or with the process; none where there is no address."""
+    if address is None:
+        return None
+    traces = Traces(address)
+    weakref.finalize(owner, traces.close)
+    return traces
 
 
 traces_of_task: contextvars.ContextVar[Optional[Traces]] = contextvars.ContextVar("traces", default=None)
