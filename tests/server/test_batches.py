@@ -510,3 +510,30 @@ def test_a_line_is_given_up_for_who_waits_and_asked_again(
         assert len(asked) == 1 + runner._MOST_CUTS
         content = rows(client, batch.output_file_id)["long"]["body"]["choices"][0]["message"]["content"]
         assert content == "2 + 3 = 5"
+
+
+def test_npms_openai_goes_the_whole_way(tmp_path: Path) -> None:
+    import shutil
+    import subprocess
+
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    if subprocess.run([node, "-e", "require.resolve('openai')"], capture_output=True, timeout=60).returncode:
+        pytest.skip("npm's openai is not in NODE_PATH")
+    program = str(Path(__file__).with_name("npm_batches.js"))
+    with running(settings(tmp_path)) as served:
+        ran = subprocess.run([node, program, f"{served.url}/v1"], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == {
+        "status": "completed",
+        "counts": {"total": 2, "completed": 1, "failed": 1},
+        "metadata": {"of": "npm"},
+        "said": "2 + 3 = 5",
+        "refused": 400,
+        "batches": True,
+        "files": True,
+        "cancelled": 409,
+        "deleted": True,
+        "gone": 404,
+    }
