@@ -29,6 +29,7 @@ from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, problem_of
 from .jobs.batch_routes import batch_routes
+from .jobs.figures import JobFigures
 from .jobs.file_routes import file_routes
 from .jobs.runner import run_batches
 from .language_models.load_routes import load_routes
@@ -45,6 +46,7 @@ from .served_model import ServedModel
 from .served_speech import ServedSpeech
 from .settings import ServerSettings
 from .speech import speech
+from .traced import TracedRequests
 from .transcriptions import transcriptions, translations
 
 __all__ = ["all_routes", "make_app", "openai_routes"]
@@ -109,6 +111,8 @@ def make_app(
         state.metrics = Metrics(lambda: [*state.models.values(), *state.speech.values()])
         state.library.open.opened = functools.partial(_counted, state.metrics)
         state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
+        if state.jobs is not None:
+            state.metrics.add(JobFigures(state.jobs))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -145,6 +149,8 @@ def make_app(
         middleware.insert(0, allowed)
     if state.metrics is not None:
         middleware.insert(0, Middleware(Counting, found=state.metrics, routes=routes))
+    if state.traces is not None:
+        middleware.insert(0, Middleware(TracedRequests, traces=state.traces, routes=routes))
     app = Starlette(
         routes=routes,
         middleware=middleware,
