@@ -7,7 +7,7 @@ same. So those of users get a mark behind their first character, which ``Tokeniz
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ __all__ = ["MARK", "PlainText"]
 MARK = "\ufdd0"
 """A code point that Unicode keeps for programs and that no text has."""
 _START = 2  # characters by which a control token is looked for
+_PART = 1 << 20
 
 
 class PlainText:
@@ -29,7 +30,8 @@ class PlainText:
         self._special = {text for text in special if len(text) >= _START and text not in MEDIA_TAGS}
         self._lengths = sorted({len(text) for text in self._special})
         starts = {text[:_START] for text in self._special}
-        self._starts = re.compile(f"(?={'|'.join(map(re.escape, sorted(starts)))})" if starts else "(?!)")
+        begins = [f"{re.escape(start[0])}(?={re.escape(start[1:])})" for start in sorted(starts)]
+        self._starts = re.compile("|".join(begins) or "(?!)")
 
     def conversation(self, said: MessagesInput) -> MessagesInput:
         """The conversation with marks in its messages and tools; raises ParamInvalid for what is none."""
@@ -38,10 +40,14 @@ class PlainText:
 
     def marked(self, text: str) -> str:
         """A text with a mark in each control token."""
-        found = [
-            match.start() + 1 for match in self._starts.finditer(text) if self._is_at(text, match.start())
-        ]
+        found = [place + 1 for place in self._places(text) if self._is_at(text, place)]
         return MARK.join(text[begin:end] for begin, end in zip([0, *found], [*found, len(text)]))
+
+    def _places(self, text: str) -> Iterator[int]:
+        """Where control tokens may begin. In parts, as no other thread of Python runs while a regular expression does."""
+        for begin in range(0, len(text), _PART):
+            for match in self._starts.finditer(text, begin, begin + _PART + _START - 1):
+                yield match.start()
 
     def _is_at(self, text: str, place: int) -> bool:
         return any(text[place : place + length] in self._special for length in self._lengths)
