@@ -21,6 +21,7 @@ __all__ = ["MARK", "PlainText"]
 MARK = "\ufdd0"
 """A code point that Unicode keeps for programs and that no text has."""
 _LOOKED_AT = 64  # characters by which a control token is looked for
+_PART = 1 << 20
 
 
 class PlainText:
@@ -64,8 +65,17 @@ class _Marks:
         self._first = re.compile(f"(?s:(?={_any_of(heads)}).)" if heads else "(?!)")
 
     def added(self, text: str) -> str:
-        """With marks beside those that are there."""
-        return self._first.sub(f"\\g<0>{MARK}", text)
+        """With marks beside those that are there.
+
+        In parts, as no other thread of Python runs while a regular expression does.
+        """
+        found = [
+            match.end()
+            for begin in range(0, len(text), _PART)
+            for match in self._first.finditer(text, begin, begin + _PART + _LOOKED_AT - 1)
+            if match.start() < begin + _PART
+        ]
+        return MARK.join(text[begin:end] for begin, end in zip([0, *found], [*found, len(text)]))
 
     def of_users(self, text: str) -> str:
         """With no other marks than these."""

@@ -84,6 +84,16 @@ def test_tokens_within_and_over_each_other_are_all_marked() -> None:
     assert not any(token in marked for token in ("<a>", "a>b", ">bc"))
 
 
+def test_long_texts_are_looked_through_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same wherever a part ends."""
+    text = "a <a> <<a>><a a> <a>b"
+    whole = PlainText(["<a>", "a>b"]).marked(text)
+    assert whole.count(MARK) == 4
+    for length in range(1, len(text) + 1):
+        monkeypatch.setattr("rknnlite_llm.plain_text._PART", length)
+        assert PlainText(["<a>", "a>b"]).marked(text) == whole
+
+
 def test_tags_of_media_are_left_alone() -> None:
     assert PlainText(["<image>", "<audio>"]).marked("<image>") == "<image>"
     assert PlainText([]).marked("<|im_end|>") == "<|im_end|>"
