@@ -14,13 +14,14 @@ from .app_state import State
 from .audit import ADMINISTRATIVE, is_administrative
 from .errors import ApiError
 from .jobs.inner_call import INNER
+from .page import PAGE_PATHS
 from .rate_limits import Account, account_of_task
 from .streaming import FAILED
 
 __all__ = ["OPEN_PATHS", "Access"]
 
 _LOADING = ("POST /api/chat", "POST /api/generate")  # they load and unload models where they have no text
-OPEN_PATHS = ("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/")
+OPEN_PATHS = frozenset(("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", *PAGE_PATHS))
 """What is answered without a key, and counts for none."""
 
 

@@ -40,7 +40,7 @@ from .networks.rest import network_routes
 from .ollama import ollama_routes
 from .openapi import openapi
 from .origins import Origins
-from .page import page
+from .page import page_routes
 from .responses.routes import response_routes
 from .served_model import ServedModel
 from .served_speech import ServedSpeech
@@ -81,7 +81,7 @@ def all_routes() -> list[BaseRoute]:
     """All APIs, figures, and a page to try them."""
     return [
         *network_routes(),  # first: they are looked through for every request
-        Route("/", page),
+        *page_routes(),
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
         *load_routes(),

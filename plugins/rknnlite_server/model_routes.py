@@ -55,6 +55,7 @@ def entry_card(entry: ModelEntry) -> dict[str, Any]:
     card = {"id": entry.name, "object": "model", "created": created, "owned_by": "rknn"}
     if entry.model is not None:
         card["meta"] = entry.model.meta
+        card["capabilities"] = list(entry.model.abilities)
     if entry.pinned:
         return card
     status: dict[str, Any] = {"value": entry.status}
