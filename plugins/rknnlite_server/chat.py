@@ -206,7 +206,10 @@ async def parts(
     parser = request.parser()
     async with closing(generate(request.model, work, timeout)) as items:
         async for item in items:
-            yield (parser.finish() if isinstance(item, Ended) else parser.push(item.text)), item
+            found = parser.finish() if isinstance(item, Ended) else parser.push(item.text)
+            if not request.tools.parallel:  # where no grammar binds the model, it may have called more
+                found = [part for part in found if part.call < 1]
+            yield found, item
 
 
 async def whole_answer(request: ChatRequest, work: Work, timeout: float) -> ChatAnswer:

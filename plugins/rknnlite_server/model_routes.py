@@ -72,12 +72,13 @@ async def tokenize(request: Request) -> Response:
     name = "content" if body.has("content") else "prompt"
     if not body.has(name):
         raise bad_request("content is missing", "content")
-    return await asyncio.to_thread(_tokenized, model, body.text(name), body.flag("with_pieces"))
+    special = body.flag("parse_special", True)
+    return await asyncio.to_thread(_tokenized, model, body.text(name), special, body.flag("with_pieces"))
 
 
-def _tokenized(model: ServedModel, text: str, with_pieces: bool) -> Response:
+def _tokenized(model: ServedModel, text: str, special: bool, with_pieces: bool) -> Response:
     """In a thread of its own: megabytes of text take a while to be cut, and to be written as JSON."""
-    tokens = model.tokenizer.encode(text)
+    tokens = model.tokenizer.encode(text if special else model.plain_text.within(text))
     if with_pieces:
         return JSONResponse({"tokens": [{"id": token, "piece": model.token_text(token)} for token in tokens]})
     return JSONResponse({"tokens": tokens})

@@ -27,7 +27,6 @@ from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 from rknnlite_llm.grammars import Grammars
 from rknnlite_llm.host_sampling import Constraint
 from rknnlite_llm.inputs import expanded
-from rknnlite_llm.plain_text import PlainText
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.files.reading import read_text
@@ -89,7 +88,7 @@ class ServedModel:
             if self.limit < 1:
                 raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
             self.tokenizer.made_for(self.limit, self.name)
-            self.plain_text = PlainText(self.tokenizer.special)
+            self.plain_text = self.tokenizer.plain_text
             self.form = answer_format(self._source)
             self._rules = Grammars(self.tokenizer, config.vocab_size, self.end_ids)
             self.media = media_of(

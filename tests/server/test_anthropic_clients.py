@@ -233,3 +233,4 @@ def test_anthropic_s_package_of_npm(npm: Any) -> None:
     assert (found["whole"], found["streamed"], found["told"]) == (ANSWER, ANSWER, RAINY)
     assert found["input"] == {"city": "Lisbon"} and found["models"] == ["tiny"]
     assert found["counted"] > 5 and found["failed"] == [404, "not_found_error", True]
+    assert found["asks"] == ["Lisbon"] and set(found["parsed"]) == {"wet", "dry"}

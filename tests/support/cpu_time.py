@@ -2,8 +2,8 @@
 
 CPU seconds are longer on a slow machine, and on one that others keep busy. So they are counted in loops: a fixed piece of
 Python, timed in the same run by the same processes, before the tests and after them. A run ends with one line for the tests
-that are not marked slow. ``--cpu-times`` adds tables by folder, file and test, and ``--cpu-times 4800`` fails the run above 4800 loops;
-between ``FAST`` and that it warns, because the same tests vary by a fifth from run to run.
+that are not marked slow. ``--cpu-times`` adds tables by folder, file and test, and ``--cpu-times 4800`` fails the run above 4800
+loops; between ``FAST`` and that it warns, because the same tests vary by a fifth from run to run.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ logger = logging.getLogger("rknnlite.server")
 _LOOK_SECONDS = 0.05
 _IDLE_SECONDS = 0.25
 _AGAIN_SECONDS = 10.0
-_BUSY = (429, 503)  # others were faster: the line is asked again
+_BUSY = (429, 503, 529)  # others were faster: the line is asked again
 _NO_FILE = {"code": "no_file", "message": "the input file was deleted", "param": None, "line": None}
 _GONE = {
     "code": "key_removed",
