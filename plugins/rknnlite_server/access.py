@@ -16,9 +16,9 @@ from .errors import ApiError
 from .jobs.inner_call import INNER
 from .rate_limits import Account, account_of_task
 
-__all__ = ["OPEN_PATHS", "Access"]
+__all__ = ["Access"]
 
-OPEN_PATHS = ("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/")
+_OPEN_PATHS = ("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/")
 """What is answered without a key, and counts for none."""
 
 
@@ -32,7 +32,7 @@ class Access:
         if INNER in scope:
             account_of_task.set(scope[INNER])
             return await self._app(scope, receive, send)
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or scope["method"] == "OPTIONS":
+        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or scope["method"] == "OPTIONS":
             return await self._app(scope, receive, send)
         headers = dict(scope["headers"])
         given = headers.get(b"authorization", b"").decode("latin-1")
