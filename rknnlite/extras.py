@@ -103,6 +103,7 @@ EXTRAS = {
         ),
         Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
+        Extra("sound", "speech in FLAC, MP3 and Ogg", ("soundfile",), ("python3-soundfile",)),
         Extra("ray", "fleets of boards on Ray", ("ray",), (), "ray"),
         Extra("rich", "colours on a terminal", ("rich",), ("python3-rich",)),
         Extra("otel", "traces", ("opentelemetry.sdk", "opentelemetry.exporter"), (), "opentelemetry"),

@@ -12,8 +12,8 @@
 * Requests and answers: ``request_body``, ``form_body``, ``generation_request``, ``tool_choice``, ``streaming``, ``logprobs``,
   ``errors``.
 * OpenAI's routes: ``chat``, ``completions``, ``embeddings``, ``responses``, ``model_routes``. Ollama's: ``ollama``,
-  ``ollama_requests``, ``ollama_models``, ``ollama_embed``. Anthropic's: ``anthropic``, ``anthropic_requests``. The requests of
-  both are put into OpenAI's words and read once.
+  ``ollama_requests``, ``ollama_models``, ``ollama_embed``. Anthropic's: ``anthropic``, ``anthropic_requests``,
+  ``anthropic_models``, ``anthropic_headers``. The requests of both are put into OpenAI's words and read once.
 * Speech: ``served_speech`` (a model), ``transcriptions``, ``speech`` (OpenAI's routes).
 * ``language_models``: those that come and go. ``networks``: the Open Inference Protocol. ``jobs``: files and batches.
 """

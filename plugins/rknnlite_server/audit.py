@@ -17,13 +17,15 @@ import time
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.writing import GrowingFile
 
-__all__ = ["Audit", "is_administrative"]
+__all__ = ["ADMINISTRATIVE", "Audit", "is_administrative"]
 
 logger = logging.getLogger("rknnlite.server.audit")
 _CALLS = re.compile(
     r"(POST|DELETE) (/v2/repository/models/[^/]+/(load|unload)|/models/(load|unload)|/api/(pull|push|create|copy|delete|blobs/.*))"
     r"|/inference\.GRPCInferenceService/RepositoryModel(Load|Unload)|/rknnlite\.\w+/Upload"
 )
+ADMINISTRATIVE = "rknnlite.administrative"
+"""Of a request's scope: it changes what the server offers, though its address does not tell."""
 _LONGEST = 300  # characters of a call
 _PATIENCE = 0.5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,6 +18,7 @@ from rknnlite.spi.llm import RunSummary
 from .errors import ApiError
 from .route_paths import RoutePaths
 from .served_model import ServedModel
+from .served_speech import ServedSpeech
 
 __all__ = ["Counting", "Metrics", "metrics"]
 
@@ -29,7 +30,7 @@ _WHOLE = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 class Metrics:
     """A registry of its own; the figures may be counted in any thread."""
 
-    def __init__(self, models: Callable[[], Iterable[ServedModel]]) -> None:
+    def __init__(self, models: Callable[[], Iterable[Union[ServedModel, ServedSpeech]]]) -> None:
         """``models`` tells which there are at the moment. Raises BackendUnavailable without the package prometheus-client."""
         try:
             from prometheus_client import (
@@ -58,6 +59,8 @@ class Metrics:
         self._generated = counter("generated_tokens", "Tokens that were generated", "model")
         self._guessed = counter("guessed_tokens", "Tokens that were guessed ahead", "model")
         self._accepted = counter("accepted_tokens", "Guessed tokens that were chosen", "model")
+        self._sound = counter("sound_seconds", "Sound that was written down or said", "model")
+        self._sound_run = counter("sound_run_seconds", "Time that this took", "model")
         self._failed = counter("failed_runs", "Runs of a model that ended with an error", "model")
         self._first = histogram(
             "first_token_seconds", "Time to the first token, waiting included", "model", _FIRST
@@ -102,6 +105,11 @@ class Metrics:
             self._each.labels(model).observe(
                 (summary.end - summary.first_token) / (summary.n_decode_tokens - 1)
             )
+
+    def sounded(self, model: str, sound: float, seconds: float) -> None:
+        """Count ``sound`` seconds that a speech model heard or said in ``seconds``."""
+        self._sound.labels(model).inc(sound)
+        self._sound_run.labels(model).inc(seconds)
 
     def add(self, collector: Any) -> None:
         """Further figures, which are read when somebody asks."""

@@ -57,7 +57,7 @@ def test_the_sketch_for_kserve_starts_our_server() -> None:
     """Its arguments are ours, and its probes are paths that need no key."""
     pytest.importorskip("starlette")
     from rknnlite_server import arguments, command
-    from rknnlite_server.app import _OPEN_PATHS
+    from rknnlite_server.access import _OPEN_PATHS
 
     runtime, service = documents()
     (container,) = runtime["spec"]["containers"]

@@ -92,6 +92,23 @@ def test_openai_makes_a_batch_and_reads_its_answers(keeping: Served) -> None:
     assert batch.output_file_id in [file.id for file in client.files.list(purpose="batch_output")]
 
 
+def test_messages_wait_for_their_turn(tmp_path: Path) -> None:
+    """A full queue is 529 there, and no answer of a batch."""
+    with running(settings(tmp_path, parallel=1, queue=0)) as served:
+        client, turnstile = client_of(served), served.state.models["tiny"].turnstile
+        body = {"model": "tiny", "messages": QUESTION, "max_tokens": 50}
+        asked = {"custom_id": "a", "method": "POST", "url": "/v1/messages", "body": body}
+        file = client.files.create(file=("in.jsonl", json.dumps(asked).encode()), purpose="batch")
+        turnstile._inside = 1
+        batch = client.batches.create(input_file_id=file.id, endpoint="/v1/messages", completion_window="24h")
+        until(lambda: client.batches.retrieve(batch.id).status == "in_progress")
+        time.sleep(1)
+        assert client.batches.retrieve(batch.id).status == "in_progress"
+        turnstile._inside = 0
+        answer = rows(client, ended(client, batch).output_file_id)["a"]
+        assert answer["body"]["content"] == [{"type": "text", "text": "2 + 3 = 5"}]
+
+
 def test_files_are_read_listed_and_deleted_by_their_owner_alone(keeping: Served) -> None:
     package = pytest.importorskip("openai")
     alice, bob = client_of(keeping, "alices-key"), client_of(keeping, "bobs-key")

@@ -176,6 +176,9 @@ def test_headers_tell_what_is_left_and_429_when_to_come_back(limited: Served) ->
     assert [answer.headers["x-ratelimit-remaining-requests"] for answer in answers] == ["2", "1", "0", "0"]
     assert answers[3].json()["error"]["code"] == "rate_limit_exceeded"
     assert 0 < int(answers[3].headers["retry-after"]) <= 20
+    theirs = limited.http.post("/v1/messages", json={}, headers={"x-api-key": "few"})
+    assert theirs.status_code == 429 and theirs.json()["error"]["type"] == "rate_limit_error"
+    assert "retry-after" in theirs.headers and "request-id" in theirs.headers
     assert (
         limited.http.get("/api/tags", headers=bearer("few")).json()["error"].startswith("the key few has 3")
     )

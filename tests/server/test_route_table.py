@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rknnlite_server.access import _OPEN_PATHS
+from rknnlite_server.access import OPEN_PATHS
 from rknnlite_server.app import all_routes
 from rknnlite_server.audit import is_administrative
 from rknnlite_server.settings import ServerSettings
@@ -109,7 +109,7 @@ def test_each_route_wants_a_key_and_obeys_its_limits(limited: Served, method: st
     def ask(**headers: str) -> Any:
         return limited.http.request(method, path, headers={"Content-Type": "application/json", **headers})
 
-    if path in _OPEN_PATHS:
+    if path in OPEN_PATHS:
         assert ask().status_code == 200
         return
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"x-api-key": "wrong"}):
@@ -125,7 +125,7 @@ def test_each_route_wants_a_key_and_obeys_its_limits(limited: Served, method: st
 
 
 def test_what_is_open_is_this() -> None:
-    assert set(_OPEN_PATHS) == {"/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/"}
+    assert set(OPEN_PATHS) == {"/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/"}
 
 
 def test_each_call_of_grpc_wants_a_key_and_obeys_its_limits(limited: Served) -> None:

@@ -30,7 +30,7 @@ _AGAIN_SECONDS = 10.0
 _TIDY_SECONDS = 600.0
 _MOST_CUTS = 3
 """How often a line is given up for others, before it is answered to its end."""
-_BUSY = (429, 503)  # others were faster: the line is asked again
+_BUSY = (429, 503, 529)  # others were faster: the line is asked again
 _NO_FILE = {"code": "no_file", "message": "the input file was deleted", "param": None, "line": None}
 _GONE = {
     "code": "key_removed",

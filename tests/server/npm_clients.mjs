@@ -1,8 +1,8 @@
-// What npm's clients make of a server: `node npm_clients.js URL` prints an object of findings, JSON.
-const { generateObject, generateText, stepCountIs, streamText, tool } = require("ai");
-const { createOpenAI } = require("@ai-sdk/openai");
-const { OpenAI } = require("openai");
-const { z } = require("zod");
+// What npm's clients make of a server: `npm_clients.mjs URL` prints an object of findings, JSON.
+import { createOpenAI } from "@ai-sdk/openai";
+import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
+import { OpenAI } from "openai";
+import { z } from "zod";
 
 const model = "tiny";
 const question = "What is 2 + 3?";
@@ -67,7 +67,5 @@ async function ai(baseURL) {
   };
 }
 
-(async () => {
-  const url = process.argv[2];
-  console.log(JSON.stringify({ openai: await openai(url), ai: await ai(url) }));
-})();
+const url = process.argv[2];
+console.log(JSON.stringify({ openai: await openai(url), ai: await ai(url) }));
