@@ -141,7 +141,7 @@ class OwnPlugin(NamedTuple):
     def hooks(self) -> set[str]:
         """What it offers: it is imported when something of that is asked for."""
         by_kind = {"backend": {"backends"}, "op host": {"op_hosts"}}.get(self.kind, set())
-        return by_kind.union(self.offers, {"commands"} if self.commands else (), {"names"} if self.names else ())
+        return by_kind.union(self.offers, (word for word in ("commands", "names") if getattr(self, word)))
 
 
 _INSIGHT = {name: f"commands.{name}" for name in ("bench", "check", "compare", "perf", "top")}
