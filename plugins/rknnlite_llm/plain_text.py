@@ -8,7 +8,7 @@ a runtime that tokenizes by itself the mark is a character more, which keeps the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ MARK = "\ufdd0"
 """A code point that Unicode keeps for programs and that no text has."""
 _LOOKED_AT = 64  # characters by which a control token is looked for
 _PART = 1 << 20
+"""Characters that are looked through at a time: no other thread of Python runs while a regular expression does."""
 
 
 class PlainText:
@@ -61,21 +62,22 @@ class _Marks:
     """Marks some spellings."""
 
     def __init__(self, spellings: Iterable[str]) -> None:
-        heads = {text[:_LOOKED_AT] for text in spellings if len(text) > 1}
-        self._first = re.compile(f"(?s:(?={_any_of(heads)}).)" if heads else "(?!)")
+        tree = _tree({text[:_LOOKED_AT] for text in spellings if len(text) > 1})
+        # The first letter is not looked ahead at, as re then skips to where one is.
+        begins = [f"{re.escape(letter)}(?={_any_of(inner)})" for letter, inner in tree.items()]
+        self._first = re.compile("|".join(begins) or "(?!)")
 
     def added(self, text: str) -> str:
-        """With marks beside those that are there.
+        """With marks beside those that are there."""
+        places = list(self._places(text))
+        return MARK.join(text[begin:end] for begin, end in zip([0, *places], [*places, len(text)]))
 
-        In parts, as no other thread of Python runs while a regular expression does.
-        """
-        found = [
-            match.end()
-            for begin in range(0, len(text), _PART)
-            for match in self._first.finditer(text, begin, begin + _PART + _LOOKED_AT - 1)
-            if match.start() < begin + _PART
-        ]
-        return MARK.join(text[begin:end] for begin, end in zip([0, *found], [*found, len(text)]))
+    def _places(self, text: str) -> Iterator[int]:
+        """Where marks belong."""
+        for begin in range(0, len(text), _PART):
+            for match in self._first.finditer(text, begin, begin + _PART + _LOOKED_AT - 1):
+                if match.start() < begin + _PART:
+                    yield match.end()
 
     def of_users(self, text: str) -> str:
         """With no other marks than these."""
@@ -91,18 +93,19 @@ def _each(value: Any, change: Callable[[str], str]) -> Any:
     return [_each(inner, change) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-def _any_of(words: Iterable[str]) -> str:
-    """A regular expression for words, which looks at each letter once."""
+def _tree(words: Iterable[str]) -> dict[str, Any]:
+    """Words by their letters; the end of one is an empty letter."""
     tree: dict[str, Any] = {}
     for word in words:
         place = tree
         for letter in word:
             place = place.setdefault(letter, {})
-        place[""] = {}  # the end; what is longer begins with this one
+        place[""] = {}
+    return tree
 
-    def written(place: dict[str, Any]) -> str:
-        if "" in place:
-            return ""
-        return f"(?:{'|'.join(re.escape(letter) + written(inner) for letter, inner in place.items())})"
 
-    return written(tree)
+def _any_of(tree: dict[str, Any]) -> str:
+    """A regular expression for the words of a tree, which looks at each letter once; of two the one that begins the other."""
+    if "" in tree:
+        return ""
+    return f"(?:{'|'.join(re.escape(letter) + _any_of(inner) for letter, inner in tree.items())})"
