@@ -6,7 +6,7 @@ import contextlib
 import time
 from typing import Any, Optional
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,13 +14,15 @@ from .app_state import State
 from .audit import ADMINISTRATIVE, is_administrative
 from .errors import ApiError
 from .jobs.inner_call import INNER
+from .page import PAGE_PATHS
 from .rate_limits import Account, account_of_task
 from .streaming import FAILED
 
-__all__ = ["Access"]
+__all__ = ["OPEN_PATHS", "Access"]
 
 _LOADING = ("POST /api/chat", "POST /api/generate")  # they load and unload models where they have no text
-_OPEN_PATHS = ("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/")
+OPEN_PATHS = frozenset(("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", *PAGE_PATHS))
+"""What is answered without a key, and counts for none."""
 
 
 class Access:
@@ -33,7 +35,7 @@ class Access:
         if INNER in scope:
             account_of_task.set(scope[INNER])
             return await self._app(scope, receive, send)
-        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or scope["method"] == "OPTIONS":
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or scope["method"] == "OPTIONS":
             return await self._app(scope, receive, send)
         headers = dict(scope["headers"])
         given = headers.get(b"authorization", b"").decode("latin-1")
@@ -81,7 +83,7 @@ class Access:
 
 
 async def _answer(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
-    answer = JSONResponse(error.body_for(scope["path"]), error.status, error.headers)
+    answer = JSONResponse(error.body_for(scope["path"], Headers(scope=scope)), error.status, error.headers)
     await answer(scope, receive, send)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from rknnlite_protocol.traces import Traces
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -32,7 +33,7 @@ class State:
     """Of one application. ``models`` is empty until they are loaded; ``failure`` says why they never will be."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        """Raises ParamInvalid for unusable files of keys and audit, and an unusable folder of batches."""
+        """Raises ParamInvalid for unusable files of keys and audit, and an unusable folder of batches; BackendUnavailable."""
         self.settings = settings
         self.keyring = Keyring(settings.api_keys, settings.api_key_file)
         self.audit = Audit(settings.audit_file)
@@ -43,8 +44,11 @@ class State:
         self.stopping = False
         self.failure = ""
         self.metrics: Optional[Metrics] = None
+        self.traces: Optional[Traces] = Traces(settings.traces) if settings.traces is not None else None
         self.jobs: Optional[JobStore] = (
-            JobStore(settings.batch_dir, settings.batch_bytes) if settings.batch_dir else None
+            JobStore(settings.batch_dir, settings.batch_bytes, settings.batch_days)
+            if settings.batch_dir
+            else None
         )
         self.rpc: Any = None
         self.no_rpc = ""  # why there is none, where one was to be
@@ -87,6 +91,9 @@ class State:
         self.repository.close()
         if self.jobs is not None:
             self.jobs.close()
+        traces, self.traces = self.traces, None
+        if traces is not None:
+            traces.close()
 
 
 def state_of(request: Request) -> State:

@@ -264,6 +264,8 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         default=default.batch_bytes,
         help=f"how much clients may keep there (default: {default.batch_bytes})",
     )
+    kept = f"how long, from their end on; 0: for ever (default: {default.batch_days:g})"
+    parser.add_argument("--batch-days", type=float, metavar="DAYS", default=default.batch_days, help=kept)
     parser.add_argument("--tls-cert", metavar="FILE", default="", help="certificate for https, PEM")
     parser.add_argument("--tls-key", metavar="FILE", default="", help="its key, PEM")
     parser.add_argument(
@@ -283,6 +285,13 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         help="a name of this machine, or of a proxy, by which a server without keys may be called; repeatable",
     )
     parser.add_argument("--metrics", action="store_true", help="figures for Prometheus at /metrics")
+    parser.add_argument(
+        "--traces",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="send OpenTelemetry's traces to this collector (OTLP over HTTP); without URL as OTEL_* say",
+    )
     parser.add_argument(
         "--insecure", action="store_true", help="listen on other addresses than loopback without keys"
     )
@@ -323,12 +332,14 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         audit_file=args.audit_file,
         batch_dir=args.batch_dir,
         batch_bytes=args.batch_bytes,
+        batch_days=args.batch_days,
         tls_cert=args.tls_cert,
         tls_key=args.tls_key,
         cors=tuple(args.cors),
         allow_hosts=tuple(args.allow_host),
         allow_pull=tuple(args.allow_pull),
         metrics=args.metrics,
+        traces=args.traces,
         insecure=args.insecure,
         max_body=args.max_body,
         response_bytes=args.response_bytes,

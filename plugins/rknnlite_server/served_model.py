@@ -14,6 +14,7 @@ from typing import Any
 
 from rknnlite_llm import Package, Tokenizer, open_llm
 from rknnlite_llm.answers import (
+    ThoughtBudget,
     answer_format,
     can_think,
     ends_in_thought,
@@ -27,7 +28,6 @@ from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 from rknnlite_llm.grammars import Grammars
 from rknnlite_llm.host_sampling import Constraint
 from rknnlite_llm.inputs import expanded
-from rknnlite_llm.plain_text import PlainText
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.files.reading import read_text
@@ -89,7 +89,7 @@ class ServedModel:
             if self.limit < 1:
                 raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
             self.tokenizer.made_for(self.limit, self.name)
-            self.plain_text = PlainText(self.tokenizer.special)
+            self.plain_text = self.tokenizer.plain_text
             self.form = answer_format(self._source)
             self._rules = Grammars(self.tokenizer, config.vocab_size, self.end_ids)
             self.media = media_of(
@@ -131,16 +131,19 @@ class ServedModel:
             speculate=self.settings.draft_and_adapters.speculate,
         )
 
-    def prompt(self, messages: MessagesInput) -> list[int]:
-        """The tokens of a conversation; takes time, so not in the event loop. Raises ParamInvalid, InputInvalid."""
-        text = self.template.conversation(messages, []).text
-        return self.tokenizer.encode(expanded(text, messages))
+    def prompt(self, messages: MessagesInput, begun: str = "") -> list[int]:
+        """The tokens of a conversation, with the beginning of the answer; takes time, so not in the event loop.
 
-    def prompt_text(self, messages: MessagesInput) -> Callable[[], str] | None:
+        Raises ParamInvalid, InputInvalid.
+        """
+        text = self.template.conversation(messages, []).text
+        return self.tokenizer.encode(expanded(text, messages) + begun)
+
+    def prompt_text(self, messages: MessagesInput, begun: str = "") -> Callable[[], str] | None:
         """What makes the text of a conversation, where images do not go with tokens; else None."""
         if self.context.traits.media_beside_tokens:
             return None
-        return lambda: self.template.conversation(messages, []).text
+        return lambda: self.template.conversation(messages, []).text + begun
 
     def constraint(
         self, rule: Rule | None, tools: Tools, thinking: bool = False
@@ -177,6 +180,14 @@ class ServedModel:
                 return None
             raise ApiError(501, "not_supported_error", str(error)) from None
         return lambda: self._rules.constraint(bound)
+
+    def thinking_within(
+        self, budget: int, thinking: bool, inner: Callable[[], Constraint] | None
+    ) -> Callable[[], Constraint] | None:
+        """A constraint that ends a thought after so many tokens, beside another one; see ``ThoughtBudget``."""
+        if not self.context.traits.host_sampling or self.form.name == "harmony":
+            return inner
+        return lambda: ThoughtBudget(self.form, self.tokenizer, budget, thinking, inner and inner())
 
     def opens_thought(self, tokens: Sequence[int]) -> bool:
         """Whether the prompt ends inside of a thought."""

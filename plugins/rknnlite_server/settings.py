@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 
@@ -118,7 +118,8 @@ class ServerSettings:
     ``rknnlite_server.origins``); ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests
     wait. ``api_keys`` are as lines of ``api_key_file`` (see ``rknnlite_server.keys``), which is read again when it was changed;
     ``audit_file`` gets a line for each administrative call; files and batches are kept in ``batch_dir``, none where it is empty,
-    and ``response_bytes`` of responses to go on from.
+    for ``batch_days`` (0: for ever), and ``response_bytes`` of responses to go on from. ``traces`` is the address of a collector of
+    OpenTelemetry, empty: what the environment says, None: there are no traces.
 
     ``speech``: folders of speech models.
 
@@ -147,11 +148,13 @@ class ServerSettings:
     audit_file: str = ""
     batch_dir: str = ""
     batch_bytes: int = 1 << 30
+    batch_days: float = 30.0
     tls_cert: str = ""
     tls_key: str = ""
     cors: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
     metrics: bool = False
+    traces: Optional[str] = None
     insecure: bool = False
     max_body: int = 32 << 20
     max_messages: int = 2048
@@ -198,7 +201,7 @@ class ServerSettings:
             raise ParamInvalid(f"grpc-port is {self.grpc_port}, must be in 0..65535, or -1 for none")
         if self.serves_networks and self.grpc_port == self.port > 0:
             raise ParamInvalid(f"port and grpc-port are both {self.port}; HTTP and gRPC need a port each")
-        for name in ("workers", "window_ms", "upload_bytes", "response_bytes"):
+        for name in ("workers", "window_ms", "upload_bytes", "response_bytes", "batch_days"):
             if getattr(self, name) < 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")
         if self.repository and not Path(self.repository).is_dir():
