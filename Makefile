@@ -27,7 +27,7 @@ CPU_LIMIT ?= 4800
 PACKAGES := gcc g++ clang golang-go rustc libopencv-dev cmake strace gcc-aarch64-linux-gnu libc6-dev-arm64-cross libc6-dev-armhf-cross \
 	gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
 	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
-	zsh fish chromium nginx-light haproxy pkg-config
+	zsh fish chromium nginx-light haproxy iproute2 pkg-config
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
@@ -35,7 +35,7 @@ help:
 	@echo "make cpu-time      the fast tests with their CPU seconds by folder; fails above CPU_LIMIT=$(CPU_LIMIT) loops of a fixed piece of Python"
 	@echo "make lint          ruff, mypy and spelling only"
 	@echo "make fuzz          damaged files, texts, requests, messages of wires for FUZZ=$(FUZZ) seconds; findings in build/fuzz"
-	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
+	@echo "make compare       language and speech models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
 	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"
 	@echo "make sanitize-client C programs of tests/librknnrt and both libraries under SANITIZER=thread, address or undefined (all three)"
@@ -117,7 +117,7 @@ sanitize-client: $(VENV)/.with-test
 	-k "$(CLIENT_TESTS)" $(PYTEST_ARGS) || exit 1; done
 
 compare: $(VENV)/.with-compare
-	$(PY) -m pytest tests/llm/test_transformers.py $(PYTEST_ARGS)
+	$(PY) -m pytest tests/llm/test_transformers.py tests/speech/test_transformers.py $(PYTEST_ARGS)
 
 arm64: $(VENV)/.made
 	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARCH,HOME"); \

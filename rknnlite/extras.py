@@ -30,8 +30,7 @@ class Extra(NamedTuple):
         """How to get it, with pip and with apt."""
         packages = f"apt install {' '.join(self.debian)}; " if self.debian else ""
         lacking = f"Debian 12 has no {self.absent}" if self.absent else ""
-        debian = f"{packages}{lacking}".rstrip("; ")
-        return f"pip install 'rknnlite[{self.name}]' (Debian: {debian})"
+        return f"pip install 'rknnlite[{self.name}]' (Debian: {(packages + lacking).rstrip('; ')})"
 
     @property
     def lacking(self) -> list[str]:
@@ -104,8 +103,10 @@ EXTRAS = {
         ),
         Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
+        Extra("sound", "speech in FLAC, MP3 and Ogg", ("soundfile",), ("python3-soundfile",)),
         Extra("ray", "fleets of boards on Ray", ("ray",), (), "ray"),
         Extra("rich", "colours on a terminal", ("rich",), ("python3-rich",)),
+        Extra("otel", "traces", ("opentelemetry.sdk", "opentelemetry.exporter"), (), "opentelemetry"),
         Extra("completion", "completion for shells", ("shtab",), ("python3-shtab",)),
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
     )

@@ -5,7 +5,7 @@
 * Starting: ``command`` (``rknnlite serve``, ``rkllm3-server``), ``arguments``, ``settings``, ``durations``, ``control``
   (``start_server``, signals).
 * Below the routes: ``http_server`` (sockets, patience, end), ``app`` (routes, errors), ``app_state``, ``async_helpers``,
-  ``compression``, ``openapi``, ``metrics``, ``page``.
+  ``compression``, ``openapi``, ``metrics``, ``traced`` (spans), ``route_paths``, ``page``.
 * Who is answered: ``origins`` (by a server without keys), ``access`` (by one with ``keys``, within their ``rate_limits``),
   ``audit``.
 * A language model: ``served_model``, ``session_pool``, ``queueing``, ``generation`` (one answer), ``media``, ``stop_strings``.

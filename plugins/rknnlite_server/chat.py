@@ -121,6 +121,7 @@ async def conversation_of(body: Body, model: ServedModel, limit: int) -> Convers
     if not messages:
         raise bad_request("messages must be a list with one message or more", "messages")
     check_count(messages, limit)
+    messages = model.settings.made.conversation(messages)
     for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
         if body.has(old):
             raise bad_request(f"{old} is not supported, give {new} instead", old)

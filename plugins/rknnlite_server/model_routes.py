@@ -55,11 +55,12 @@ def entry_card(entry: ModelEntry) -> dict[str, Any]:
     card = {"id": entry.name, "object": "model", "created": created, "owned_by": "rknn"}
     if entry.model is not None:
         card["meta"] = entry.model.meta
+        card["capabilities"] = list(entry.model.abilities)
     if entry.pinned:
         return card
     status: dict[str, Any] = {"value": entry.status}
-    if entry.total:
-        status.update(done=entry.done, total=entry.total)
+    if entry.place.total:
+        status.update(done=entry.place.done, total=entry.place.total)
     if entry.reason and entry.model is None:
         status["error"] = entry.reason
     return {**card, "status": status}

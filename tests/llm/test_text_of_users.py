@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -250,7 +251,7 @@ def _comparable(spoken: Spoken, text: str) -> str:
         text = text.replace("▁", " ")
     if spoken.family.pieces in ("prepend", "first"):
         for control in spoken.family.special:
-            text = text.replace(f"{control} ", control)
+            text = re.sub(f"({re.escape(control)}) +", r"\1", text)
     return text
 
 
