@@ -8,7 +8,7 @@ a runtime that tokenizes by itself the mark is a character more, which keeps the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ MARK = "\ufdd0"
 """A code point that Unicode keeps for programs and that no text has."""
 _LOOKED_AT = 64  # characters by which a control token is looked for
 _PART = 1 << 20
+"""Characters that are looked through at a time: no other thread of Python runs while a regular expression does."""
 
 
 class PlainText:
@@ -67,17 +68,16 @@ class _Marks:
         self._first = re.compile("|".join(begins) or "(?!)")
 
     def added(self, text: str) -> str:
-        """With marks beside those that are there.
+        """With marks beside those that are there."""
+        places = list(self._places(text))
+        return MARK.join(text[begin:end] for begin, end in zip([0, *places], [*places, len(text)]))
 
-        In parts, as no other thread of Python runs while a regular expression does.
-        """
-        found = [
-            match.end()
-            for begin in range(0, len(text), _PART)
-            for match in self._first.finditer(text, begin, begin + _PART + _LOOKED_AT - 1)
-            if match.start() < begin + _PART
-        ]
-        return MARK.join(text[begin:end] for begin, end in zip([0, *found], [*found, len(text)]))
+    def _places(self, text: str) -> Iterator[int]:
+        """Where marks belong."""
+        for begin in range(0, len(text), _PART):
+            for match in self._first.finditer(text, begin, begin + _PART + _LOOKED_AT - 1):
+                if match.start() < begin + _PART:
+                    yield match.end()
 
     def of_users(self, text: str) -> str:
         """With no other marks than these."""
