@@ -141,8 +141,7 @@ class OwnPlugin(NamedTuple):
     def hooks(self) -> set[str]:
         """What it offers: it is imported when something of that is asked for."""
         by_kind = {"backend": {"backends"}, "op host": {"op_hosts"}}.get(self.kind, set())
-        found = by_kind | ({"commands"} if self.commands else set()) | ({"names"} if self.names else set())
-        return found.union(self.offers)
+        return by_kind.union(self.offers, (word for word in ("commands", "names") if getattr(self, word)))
 
 
 _INSIGHT = {name: f"commands.{name}" for name in ("bench", "check", "compare", "perf", "top")}

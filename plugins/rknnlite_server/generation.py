@@ -129,7 +129,7 @@ async def _run(
     run = session.run_async(work.input, InferParams(max_new_tokens=work.max_tokens))
     run.add_done_callback(lambda _: post(None))
     run.add_done_callback(lambda done: model.ran(arrived, done))
-    trace_run(model.name, work, arrived, run)
+    trace_run(model.name, work.sampling, work.max_tokens, arrived, run)
     deadline = loop.time() + timeout
     try:
         while True:

@@ -7,19 +7,16 @@ import functools
 import time
 from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rknnlite_protocol.requests import InferResponse
 from rknnlite_protocol.traces import Traces, traces_of_task
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rknnlite.spi.llm import CallState, RunSummary
+from rknnlite.spi.llm import CallState, RunSummary, SamplingParams
 
 from .route_paths import RoutePaths
-
-if TYPE_CHECKING:
-    from .generation import Work
 
 __all__ = ["TracedRequests", "trace_infer", "trace_run"]
 
@@ -59,17 +56,18 @@ class TracedRequests:
             await self._app(scope, receive, watched)
 
 
-def trace_run(model: str, work: Work, arrived: float, run: Future[RunSummary]) -> None:
+def trace_run(
+    model: str, sampling: SamplingParams, max_tokens: int, arrived: float, run: Future[RunSummary]
+) -> None:
     """Tell of a run of a language model when it is over; ``arrived``, its request, in ``time.perf_counter`` seconds."""
     traces = traces_of_task.get()
     if traces is None:
         return
-    sampling = work.sampling
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": _operation.get(),
         "gen_ai.provider.name": "rknnlite",
         "gen_ai.request.model": model,
-        "gen_ai.request.max_tokens": work.max_tokens,
+        "gen_ai.request.max_tokens": max_tokens,
         "gen_ai.request.temperature": sampling.temperature,
         "gen_ai.request.top_p": sampling.top_p,
         "gen_ai.request.top_k": sampling.top_k,

@@ -10,6 +10,7 @@ import pytest
 from rknnlite_server.access import OPEN_PATHS
 from rknnlite_server.app import all_routes
 from rknnlite_server.audit import is_administrative
+from rknnlite_server.page import PAGE_PATHS
 from rknnlite_server.settings import ServerSettings
 
 from .conftest import MODEL, Served, running
@@ -125,7 +126,7 @@ def test_each_route_wants_a_key_and_obeys_its_limits(limited: Served, method: st
 
 
 def test_what_is_open_is_this() -> None:
-    assert set(OPEN_PATHS) == {"/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/"}
+    assert set(OPEN_PATHS) == {"/health", "/v1/health", "/v2/health/live", "/v2/health/ready", *PAGE_PATHS}
 
 
 def test_each_call_of_grpc_wants_a_key_and_obeys_its_limits(limited: Served) -> None:
