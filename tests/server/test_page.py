@@ -256,7 +256,10 @@ def test_the_policy_stops_what_would_be_run(page: Page, server: Served) -> None:
         "setTimeout('document.title = 1', 0)",
     ):
         assert page.run(f"(() => {{ try {{ {script} }} catch (error) {{ return error.name }} }})()"), script
-    told = "new Promise(tell => document.addEventListener('securitypolicyviolation', one => tell(one.effectiveDirective), {once: true}))"
+    told = (
+        "new Promise(tell => document.addEventListener('securitypolicyviolation',"
+        " one => tell(one.effectiveDirective), {once: true}))"
+    )
     for script, directive in (
         (f"fetch({server.url.replace('127.0.0.1', 'localhost')!r}).catch(() => {{}})", "connect-src"),
         ("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}))", "img-src"),
