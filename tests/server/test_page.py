@@ -349,8 +349,10 @@ def test_the_page_answers_calls_of_its_own_tools(page: Page, server: Served) -> 
 def drop(page: Page, place: str, data: bytes, name: str = "picture.png", kind: str = "image/png") -> None:
     """A file on an element, as from a file manager."""
     page.run(
-        f"{{ const moved = new DataTransfer(); moved.items.add(new File([new Uint8Array({list(data)})], {name!r}, {{type: {kind!r}}}));"
-        f"document.getElementById({place!r}).dispatchEvent(new DragEvent('drop', {{dataTransfer: moved, bubbles: true, cancelable: true}})) }}"
+        "{ const moved = new DataTransfer();"
+        f"moved.items.add(new File([new Uint8Array({list(data)})], {name!r}, {{type: {kind!r}}}));"
+        "const event = new DragEvent('drop', {dataTransfer: moved, bubbles: true, cancelable: true});"
+        f"document.getElementById({place!r}).dispatchEvent(event) }}"
     )
 
 
