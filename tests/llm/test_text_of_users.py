@@ -22,6 +22,7 @@ from rknnlite_llm.tokenizer import HF_JSON, Tokenizer
 
 from rknnlite.spi.llm import ImageBlock, MessagesInput
 from tests.support.corpus import EXAMPLES
+from tests.support.examples import examples
 
 FILE = EXAMPLES / "llm_chat" / "models" / "tiny.tokenizer.gguf"
 PAIRS = read_gguf(memoryview(FILE.read_bytes()), FILE.name)
@@ -231,7 +232,7 @@ KEYS = {
 }  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(messages=MESSAGES, tools=TOOLS)
 def test_no_control_token_but_the_template_s(spoken: Spoken, messages: list[Any], tools: list[Any]) -> None:
     plain, tokenizer = spoken.tokenizer.plain_text, spoken.tokenizer

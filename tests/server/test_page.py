@@ -256,7 +256,10 @@ def test_the_policy_stops_what_would_be_run(page: Page, server: Served) -> None:
         "setTimeout('document.title = 1', 0)",
     ):
         assert page.run(f"(() => {{ try {{ {script} }} catch (error) {{ return error.name }} }})()"), script
-    told = "new Promise(tell => document.addEventListener('securitypolicyviolation', one => tell(one.effectiveDirective), {once: true}))"
+    told = (
+        "new Promise(tell => document.addEventListener('securitypolicyviolation',"
+        " one => tell(one.effectiveDirective), {once: true}))"
+    )
     for script, directive in (
         (f"fetch({server.url.replace('127.0.0.1', 'localhost')!r}).catch(() => {{}})", "connect-src"),
         ("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}))", "img-src"),
@@ -346,8 +349,10 @@ def test_the_page_answers_calls_of_its_own_tools(page: Page, server: Served) -> 
 def drop(page: Page, place: str, data: bytes, name: str = "picture.png", kind: str = "image/png") -> None:
     """A file on an element, as from a file manager."""
     page.run(
-        f"{{ const moved = new DataTransfer(); moved.items.add(new File([new Uint8Array({list(data)})], {name!r}, {{type: {kind!r}}}));"
-        f"document.getElementById({place!r}).dispatchEvent(new DragEvent('drop', {{dataTransfer: moved, bubbles: true, cancelable: true}})) }}"
+        "{ const moved = new DataTransfer();"
+        f"moved.items.add(new File([new Uint8Array({list(data)})], {name!r}, {{type: {kind!r}}}));"
+        "const event = new DragEvent('drop', {dataTransfer: moved, bubbles: true, cancelable: true});"
+        f"document.getElementById({place!r}).dispatchEvent(event) }}"
     )
 
 
