@@ -66,7 +66,11 @@ class Left:
             for name in ("resident", "files", "threads", "children")
         ]
         return "\n".join(
-            ["server           warm      at the end", *rows, *(f"LEFT {text}" for text in self.complaints)]
+            [
+                "server           warm      at the end",
+                *rows,
+                *(f"LEFT {text}" for text in (*self.complaints, *self.grown)),
+            ]
         )
 
 
