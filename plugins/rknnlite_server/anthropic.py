@@ -19,8 +19,8 @@ from rknnlite.files.json_text import parse_json
 from .anthropic_requests import as_chat, check_version
 from .app_state import served, state_of
 from .async_helpers import closing
-from .errors import ApiError
 from .chat import ChatRequest, chat_request, check_count, conversation_of, parts
+from .errors import ApiError
 from .generation import Ended
 from .request_body import Body
 from .served_model import ServedModel

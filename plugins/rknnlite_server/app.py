@@ -29,6 +29,7 @@ from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, problem_of
 from .jobs.batch_routes import batch_routes
+from .jobs.figures import JobFigures
 from .jobs.file_routes import file_routes
 from .jobs.runner import run_batches
 from .language_models.load_routes import load_routes
@@ -39,12 +40,13 @@ from .networks.rest import network_routes
 from .ollama import ollama_routes
 from .openapi import openapi
 from .origins import Origins
-from .page import page
+from .page import page_routes
 from .responses.routes import response_routes
 from .served_model import ServedModel
 from .served_speech import ServedSpeech
 from .settings import ServerSettings
 from .speech import speech
+from .traced import TracedRequests
 from .transcriptions import transcriptions, translations
 
 __all__ = ["all_routes", "make_app", "openai_routes"]
@@ -79,7 +81,7 @@ def all_routes() -> list[BaseRoute]:
     """All APIs, figures, and a page to try them."""
     return [
         *network_routes(),  # first: they are looked through for every request
-        Route("/", page),
+        *page_routes(),
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
         *load_routes(),
@@ -107,15 +109,17 @@ def make_app(
     routes = all_routes() if routes is None else routes
     if settings.metrics:
         state.metrics = Metrics(lambda: [*state.models.values(), *state.speech.values()])
-        state.library.opened = functools.partial(_counted, state.metrics)
+        state.library.open.opened = functools.partial(_counted, state.metrics)
         state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
+        if state.jobs is not None:
+            state.metrics.add(JobFigures(state.jobs))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         if state.rpc is not None:
             await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, on_status))
-        expiring = asyncio.ensure_future(state.library.expire())
+        expiring = asyncio.ensure_future(state.library.open.expire())
         batches = (
             asyncio.ensure_future(run_batches(app, state, state.jobs)) if state.jobs is not None else None
         )
@@ -145,6 +149,8 @@ def make_app(
         middleware.insert(0, allowed)
     if state.metrics is not None:
         middleware.insert(0, Middleware(Counting, found=state.metrics, routes=routes))
+    if state.traces is not None:
+        middleware.insert(0, Middleware(TracedRequests, traces=state.traces, routes=routes))
     app = Starlette(
         routes=routes,
         middleware=middleware,
@@ -208,10 +214,9 @@ async def _load(state: State, on_status: StatusCallback) -> None:
     if state.stopping:
         return
     state.ready = True
-    on_status(
-        "initialised",
-        ", ".join([*state.models, *state.speech, *(network.name for network in state.repository.loaded)]),
-    )
+    networks = (network.name for network in state.repository.loaded)
+    folder = [f"language models of {state.library.folder}"] if state.library.folder else []
+    on_status("initialised", ", ".join([*state.models, *state.speech, *networks, *folder]))
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

@@ -121,6 +121,7 @@ async def conversation_of(body: Body, model: ServedModel, limit: int) -> Convers
     if not messages:
         raise bad_request("messages must be a list with one message or more", "messages")
     check_count(messages, limit)
+    messages = model.settings.made.conversation(messages)
     for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
         if body.has(old):
             raise bad_request(f"{old} is not supported, give {new} instead", old)
@@ -206,7 +207,10 @@ async def parts(
     parser = request.parser()
     async with closing(generate(request.model, work, timeout)) as items:
         async for item in items:
-            yield (parser.finish() if isinstance(item, Ended) else parser.push(item.text)), item
+            found = parser.finish() if isinstance(item, Ended) else parser.push(item.text)
+            if not request.tools.parallel:  # where no grammar binds the model, it may have called more
+                found = [part for part in found if part.call < 1]
+            yield found, item
 
 
 async def whole_answer(request: ChatRequest, work: Work, timeout: float) -> ChatAnswer:

@@ -111,6 +111,7 @@ def bad_request(message: str, param: Optional[str] = None, code: Optional[str] =
     return ApiError(400, "invalid_request_error", message, param, code)
 
 
+_MOST_NAMES = 20
 _THEIRS = (InputInvalid, ParamInvalid)
 _BUSY = (ContextInvalid, OutOfMemory, BackendUnavailable)
 _OURS = (ModelInvalid, ModelUnsupported)
@@ -118,7 +119,9 @@ _OURS = (ModelInvalid, ModelUnsupported)
 
 def unknown_model(name: str, known: Iterable[str]) -> ApiError:
     """404 for a name that no model has; ``known`` are those that there are."""
-    there = ", ".join(known) or "none"
+    names = list(known)
+    there = ", ".join(names[:_MOST_NAMES]) or "none"
+    there += f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ApiError(
         404,
         "invalid_request_error",

@@ -9,13 +9,14 @@ from typing import Any, Optional, Union
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rknnlite.extras import missing
 from rknnlite.spi.llm import RunSummary
 
 from .errors import ApiError
+from .route_paths import RoutePaths
 from .served_model import ServedModel
 from .served_speech import ServedSpeech
 
@@ -24,7 +25,6 @@ __all__ = ["Counting", "Metrics", "metrics"]
 _FIRST = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _EACH = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 _WHOLE = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-_ELSE = "other"  # so that made-up paths make no figures of their own
 
 
 class Metrics:
@@ -33,7 +33,13 @@ class Metrics:
     def __init__(self, models: Callable[[], Iterable[Union[ServedModel, ServedSpeech]]]) -> None:
         """``models`` tells which there are at the moment. Raises BackendUnavailable without the package prometheus-client."""
         try:
-            from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+            from prometheus_client import (
+                CollectorRegistry,
+                Counter,
+                Histogram,
+                ProcessCollector,
+                generate_latest,
+            )
             from prometheus_client.core import GaugeMetricFamily
         except ImportError as error:
             raise missing("server", "--metrics needs prometheus-client", error) from None
@@ -63,6 +69,7 @@ class Metrics:
             "token_seconds", "Time per token behind the first, mean of a run", "model", _EACH
         )
         registry.register(self)
+        ProcessCollector(registry=registry)
 
     def collect(self) -> Iterator[Any]:
         """What is counted at the moment somebody asks (the collector's part of Prometheus' interface)."""
@@ -129,10 +136,7 @@ class Counting:
     """Around the whole application: status and time of each request, under the path of its route."""
 
     def __init__(self, app: ASGIApp, found: Metrics, routes: Sequence[BaseRoute]) -> None:
-        self._app, self._metrics = app, found
-        self._paths = [
-            (route.path, route.path_regex) for route in routes if isinstance(route, (Route, Mount))
-        ]
+        self._app, self._metrics, self._paths = app, found, RoutePaths(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -148,7 +152,4 @@ class Counting:
         try:
             return await self._app(scope, receive, watched)
         finally:
-            self._metrics.answered(self._route(scope["path"]), status, time.perf_counter() - start)
-
-    def _route(self, path: str) -> str:
-        return next((known for known, pattern in self._paths if pattern.match(path)), _ELSE)
+            self._metrics.answered(self._paths.of(scope["path"]), status, time.perf_counter() - start)

@@ -55,11 +55,12 @@ def entry_card(entry: ModelEntry) -> dict[str, Any]:
     card = {"id": entry.name, "object": "model", "created": created, "owned_by": "rknn"}
     if entry.model is not None:
         card["meta"] = entry.model.meta
+        card["capabilities"] = list(entry.model.abilities)
     if entry.pinned:
         return card
     status: dict[str, Any] = {"value": entry.status}
-    if entry.total:
-        status.update(done=entry.done, total=entry.total)
+    if entry.place.total:
+        status.update(done=entry.place.done, total=entry.place.total)
     if entry.reason and entry.model is None:
         status["error"] = entry.reason
     return {**card, "status": status}
@@ -72,12 +73,13 @@ async def tokenize(request: Request) -> Response:
     name = "content" if body.has("content") else "prompt"
     if not body.has(name):
         raise bad_request("content is missing", "content")
-    return await asyncio.to_thread(_tokenized, model, body.text(name), body.flag("with_pieces"))
+    special = body.flag("parse_special", True)
+    return await asyncio.to_thread(_tokenized, model, body.text(name), special, body.flag("with_pieces"))
 
 
-def _tokenized(model: ServedModel, text: str, with_pieces: bool) -> Response:
+def _tokenized(model: ServedModel, text: str, special: bool, with_pieces: bool) -> Response:
     """In a thread of its own: megabytes of text take a while to be cut, and to be written as JSON."""
-    tokens = model.tokenizer.encode(text)
+    tokens = model.tokenizer.encode(text if special else model.plain_text.within(text))
     if with_pieces:
         return JSONResponse({"tokens": [{"id": token, "piece": model.token_text(token)} for token in tokens]})
     return JSONResponse({"tokens": tokens})

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from .app_state import served_speech, state_of
 from .async_helpers import closing, in_thread, within
 from .errors import ApiError, bad_request
+from .rate_limits import spend_tokens
 from .served_speech import ServedSpeech
 from .streaming import event_stream, while_connected
 
@@ -45,6 +46,7 @@ async def speech(request: Request) -> Response:
     if form in MEDIA:  # told before the model speaks
         await in_thread(sound_file, Sound(np.zeros(1, np.float32), RATE), form)
     speed = body.number("speed", 1.0, 0.25, 4.0)
+    spend_tokens(len(text))
     if body.text("stream_format", "audio", ("audio", "sse")) == "sse":
         return await event_stream(request, _events(model, speaker, text, speed, form))
     try:

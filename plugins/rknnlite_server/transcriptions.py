@@ -18,6 +18,7 @@ from .app_state import served_speech, state_of
 from .async_helpers import closing, in_thread, within
 from .errors import ApiError, bad_request
 from .form_body import read_form
+from .rate_limits import TOKENS_A_SECOND, spend_tokens
 from .request_body import Body
 from .served_speech import ServedSpeech
 from .streaming import event_stream, while_connected
@@ -50,6 +51,7 @@ async def _answer(request: Request, translate: bool) -> Response:
     wanted = Wanted(body.text("language").lower(), translate, body.number("temperature", 0.0, 0.0, 1.0))
     sound = await in_thread(read_sound, form.file("file"))
     del form
+    spend_tokens(round(sound.seconds * TOKENS_A_SECOND))
     if stream:
         return await event_stream(request, _events(model, transcriber, sound, wanted))
     work = within(_transcript(model, transcriber, sound, wanted), state.settings.timeout)

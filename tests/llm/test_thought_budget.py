@@ -83,5 +83,5 @@ def test_the_answer_behind_it_keeps_its_rule(tokenizer: Tokenizer) -> None:
                 break
     finally:
         rules.close()
-    thought, closing, answer = tokenizer.decode(chosen).partition("</think>")
+    _, closing, answer = tokenizer.decode(chosen).partition("</think>")
     assert closing and answer.lstrip().startswith("{")

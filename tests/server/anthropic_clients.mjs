@@ -1,5 +1,7 @@
 // What npm's clients of Anthropic's API make of a server: `anthropic_clients.mjs URL QUESTION WEATHER` prints JSON.
 import Anthropic from "@anthropic-ai/sdk";
+import { betaZodTool } from "@anthropic-ai/sdk/helpers/beta/zod";
+import { zodOutputFormat } from "@anthropic-ai/sdk/helpers/zod";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { generateObject, generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
@@ -40,6 +42,12 @@ async function sdk() {
   const result = { type: "tool_result", tool_use_id: call.id, content: '{"sky": "rainy", "degrees": 14}' };
   const talk = [asked, { role: "assistant", content: called.content }, { role: "user", content: [result] }];
   const told = await client.messages.create({ ...ask, tools, messages: talk });
+  const asks = [];
+  const run = async ({ city }) => { asks.push(city); return '{"sky": "rainy", "degrees": 14}'; };
+  const runner = betaZodTool({ name: "get_weather", description: "", inputSchema: z.object({ city: z.string() }), run });
+  await client.beta.messages.toolRunner({ ...ask, tools: [runner], messages: [asked] }).runUntilDone();
+  const format = zodOutputFormat(z.object({ wet: z.boolean(), dry: z.boolean() }));
+  const parsed = await client.messages.parse({ ...ask, messages, output_config: { format } });
   const models = [];
   for await (const model of client.models.list()) models.push(model.id);
   const counted = await client.messages.countTokens({ model: "tiny", messages });
@@ -47,7 +55,7 @@ async function sdk() {
     (error) => [error.status, error.error.error.type, Boolean(error.requestID)]);
   return {
     whole: whole.content[0].text, streamed, input: call.input, told: told.content[0].text, models,
-    counted: counted.input_tokens, failed,
+    counted: counted.input_tokens, failed, asks, parsed: parsed.parsed_output,
   };
 }
 

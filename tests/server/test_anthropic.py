@@ -25,6 +25,11 @@ TOOL = {
     },
 }
 
+BEGUN = {"role": "assistant", "content": "It"}
+CALL = {"type": "tool_use", "id": "a", "name": "b"}
+RULE = {"type": "json_schema", "schema": True}
+PICTURE = {"type": "image", "source": {"type": "url", "url": "http://a/b.png"}}
+
 
 def ask(server: Served, **body: Any) -> Any:
     return server.post("/v1/messages", **{"model": "tiny", "max_tokens": 50, "messages": QUESTION, **body})
@@ -195,9 +200,9 @@ def test_what_a_conversation_may_be_made_of(server: Served) -> None:
     [
         ({"model": "other"}, 404, "not_found_error", "does not exist"),
         ({"messages": []}, 400, "invalid_request_error", "one message or more"),
-        ({"messages": [{"role": "assistant", "content": "It"}]}, 400, "invalid_request_error", "behind another message"),
-        ({"messages": [*QUESTION, {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "b"}]}]}, 400, "invalid_request_error", "without calls"),
-        ({"messages": [*QUESTION, {"role": "assistant", "content": "It"}], "output_format": {"type": "json_schema", "schema": True}}, 400, "invalid_request_error", "begun"),
+        ({"messages": [BEGUN]}, 400, "invalid_request_error", "behind another message"),
+        ({"messages": [*QUESTION, {**BEGUN, "content": [CALL]}]}, 400, "invalid_request_error", "without calls"),
+        ({"messages": [*QUESTION, BEGUN], "output_format": RULE}, 400, "invalid_request_error", "begun"),
         ({"messages": [{"role": "tool", "content": "a"}]}, 400, "invalid_request_error", "messages.0.role"),
         ({"messages": [{"role": "user", "content": [{"type": "audio"}]}]}, 400, "invalid_request_error", "audio"),
         ({"messages": [{"role": "user", "content": [7]}]}, 400, "invalid_request_error", "messages.0.content.0"),
@@ -210,7 +215,7 @@ def test_what_a_conversation_may_be_made_of(server: Served) -> None:
         ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, 400, "invalid_request_error", "Anthropic's own"),
         ({"tools": [{**TOOL, "name": "a" * 129}]}, 400, "invalid_request_error", "128"),
         ({"container": "abc"}, 400, "invalid_request_error", "container"),
-        ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "http://a/b.png"}}]}]}, 400, "invalid_request_error", "nothing is fetched"),
+        ({"messages": [{"role": "user", "content": [PICTURE]}]}, 400, "invalid_request_error", "nothing is fetched"),
         ({"tools": [{"name": "a"}]}, 400, "invalid_request_error", "input_schema"),
         ({"tool_choice": {"type": "any"}}, 400, "invalid_request_error", "tool_choice"),
         ({"mcp_servers": [{"name": "a"}]}, 400, "invalid_request_error", "mcp_servers"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import QUESTION, Served
+from .conftest import QUESTION, TINY, ModelSettings, Served, ServerSettings, running
 
 ANSWER = "2 + 3 = 5"
 TOOL = {
@@ -220,6 +221,70 @@ def test_langchain_asks_for_responses(server: Served) -> None:
     assert model.invoke([("human", question), first, ("human", "What is 1 + 1?")]).text == "1 + 1 = 2"
     (call,) = model.bind_tools([WEATHER]).invoke("What is the weather in Lisbon?").tool_calls
     assert call["name"] == "get_weather" and call["args"] == {"city": "Lisbon"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning:pydantic")
+def test_litellm_asks_streams_and_calls(server: Served) -> None:
+    litellm = pytest.importorskip("litellm")
+    ask = {"model": "openai/tiny", "api_base": f"{server.url}/v1", "api_key": "none", "max_retries": 0}
+    said = litellm.completion(messages=QUESTION, **ask)
+    assert said.choices[0].message.content == ANSWER and said.usage.completion_tokens > 5
+    pieces = list(litellm.completion(messages=QUESTION, stream=True, **ask))
+    assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == ANSWER and len(pieces) > 2
+    assert asyncio.run(litellm.acompletion(messages=QUESTION, **ask)).choices[0].message.content == ANSWER
+    asked = [{"role": "user", "content": "What is the weather in Lisbon?"}]
+    function = {"name": WEATHER["name"], "parameters": WEATHER["parameters"]}
+    tools = [{"type": "function", "function": function}]
+    called = litellm.completion(messages=asked, tools=tools, **ask).choices[0].message
+    (call,) = called.tool_calls
+    assert json.loads(call.function.arguments) == {"city": "Lisbon"}
+    result = {"role": "tool", "tool_call_id": call.id, "content": '{"sky": "rainy", "degrees": 14}'}
+    told = litellm.completion(messages=[*asked, called, result], tools=tools, **ask)
+    assert told.choices[0].message.content == RAINY
+    with pytest.raises(litellm.NotFoundError):
+        litellm.completion(messages=QUESTION, **{**ask, "model": "openai/other"})
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning:pydantic")
+def test_litellm_asks_for_responses_and_ollama_s_chat(server: Served) -> None:
+    litellm = pytest.importorskip("litellm")
+    ask = {"model": "openai/tiny", "api_base": f"{server.url}/v1", "api_key": "none"}
+    question = QUESTION[0]["content"]
+    (message,) = litellm.responses(input=question, **ask).output
+    assert message.content[0].text == ANSWER
+    events = list(litellm.responses(input=question, stream=True, **ask))
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == ANSWER
+    for model in ("ollama/tiny", "ollama_chat/tiny"):
+        said = litellm.completion(model=model, api_base=server.url, messages=QUESTION)
+        assert said.choices[0].message.content == ANSWER, model
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Iterator[Served]:
+    model = ModelSettings(model=str(TINY), alias="tiny", embedding=True)
+    with running(ServerSettings(models=(model,))) as found:
+        yield found
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning:pydantic")
+def test_litellm_embeds(embedder: Served) -> None:
+    litellm = pytest.importorskip("litellm")
+    ask = {"model": "openai/tiny", "api_base": f"{embedder.url}/v1", "api_key": "none"}
+    one, other, same = (
+        row["embedding"] for row in litellm.embedding(input=["chips", "a cat", "chips"], **ask).data
+    )
+    assert one == same != other
+
+
+def test_langchain_embeds(embedder: Served) -> None:
+    embeddings = pytest.importorskip("langchain_openai").OpenAIEmbeddings
+    ask = {"model": "tiny", "base_url": f"{embedder.url}/v1", "api_key": "none"}
+    model = embeddings(check_embedding_ctx_length=False, **ask)  # else it sends tokens of OpenAI's
+    one, other = model.embed_documents(["chips", "a cat"])
+    assert one == model.embed_query("chips") != other
 
 
 def test_llm_finds_the_model_in_its_list(

@@ -1,4 +1,4 @@
-"""npm's packages ``openai`` and ``ai``, unchanged."""
+"""npm's packages ``openai``, ``ai`` and ``ollama``, unchanged."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.support.npm import run_node
 from .conftest import Served
 
 PROGRAM = Path(__file__).with_name("npm_clients.mjs")
-PACKAGES = ("openai", "ai", "@ai-sdk/openai", "zod")
+PACKAGES = ("openai", "ai", "@ai-sdk/openai", "ollama", "zod")
 ANSWER = "2 + 3 = 5"
 RAINY = "It is rainy in Lisbon at 14 degrees."
 
 
 @pytest.fixture(scope="module")
 def found(server: Served) -> Any:
-    return run_node(PROGRAM, f"{server.url}/v1", packages=PACKAGES)
+    return run_node(PROGRAM, server.url, packages=PACKAGES)
 
 
 def test_openai(found: Any) -> None:
@@ -33,3 +33,9 @@ def test_ai(found: Any) -> None:
     assert told["reason"] == "stop" and told["tokens"] > 5 and told["failed"] == 400
     assert (told["called"], told["called_in_pieces"], told["asked"]) == (RAINY, RAINY, ["Lisbon", "Lisbon"])
     assert set(told["object"]) == {"wet", "dry"}
+
+
+def test_ollama(found: Any) -> None:
+    call = {"index": 0, "name": "get_weather", "arguments": {"city": "Lisbon"}}
+    said = {"first": ANSWER, "streamed": ANSWER, "call": call, "failed": 404}
+    assert found["ollama"] == {**said, "models": ["tiny:latest"]}

@@ -404,3 +404,14 @@ def test_no_damage_of_a_form_does_more_than_that() -> None:
             parse_form(broken[: rng.integers(0, len(broken) + 1)].tobytes(), "B")
         except ApiError:
             continue
+
+
+def test_sound_and_what_is_said_count_as_tokens_of_the_key(
+    speech: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent: list[int] = []
+    for module in ("transcriptions", "speech"):
+        monkeypatch.setattr(f"rknnlite_server.{module}.spend_tokens", spent.append)
+    assert post(speech, sound_file(1.5)[1]).status_code == 200
+    assert speech.post("/v1/audio/speech", model="mms", input="abc", voice="x").status_code == 200
+    assert spent == [75, 3]

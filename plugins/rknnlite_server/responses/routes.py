@@ -164,7 +164,7 @@ async def _events(asked: ResponseRequest, state: State, owner: str) -> AsyncGene
                 response = _complete(asked, output, item)
                 if response["store"]:
                     new = (*asked.input[len(asked.input) - asked.new :], *output.items)
-                    state.responses.put(StoredResponse(owner, response, asked.input, new))
+                    response["store"] = state.responses.put(StoredResponse(owner, response, asked.input, new))
                 yield f"response.{response['status']}", {"response": response}
 
 
