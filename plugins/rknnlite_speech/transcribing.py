@@ -156,13 +156,17 @@ class Transcriber:
 
         silence = no_speech(step, self.special)
         prompt = self.special.prompt(wanted.language, wanted.translate, self.tells_times)
+        tried: list[tuple[bool, Answer, float]] = []
         for temperature in [wanted.temperature] if wanted.temperature else _TEMPERATURES:
             answer = decode(step, prompt, self._rules, temperature, rng)
             unsure = answer.avg_logprob < _UNSURE
             if silence > _NO_SPEECH and unsure:
                 return Heard((), start, end)
-            if not unsure and repetition(self.vocabulary.text(answer.tokens)) <= _REPEATED:
+            varied = repetition(self.vocabulary.text(answer.tokens)) <= _REPEATED
+            tried.append((varied, answer, temperature))
+            if varied and not unsure:
                 break
+        _, answer, temperature = max(tried, key=lambda each: (each[0], each[1].avg_logprob))
         return self._told(answer, silence, start, end, temperature)
 
     def _told(self, answer: Answer, silence: float, start: int, end: int, temperature: float) -> Heard:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_speech.decoding import Rules, decode, fitted
+from rknnlite_speech.decoding import Answer, Rules, decode, fitted
 from rknnlite_speech.pair import Pair, PairFiles
 from rknnlite_speech.sound import Sound
 from rknnlite_speech.time_rules import bind_times
@@ -246,3 +246,18 @@ def test_another_rate_is_heard_as_the_same(vocabulary: Path) -> None:
     assert heard[0].shape == (1, BANDS, 200)
     loud = heard[0] > heard[0].max() - 1
     np.testing.assert_allclose(heard[0][loud], heard[1][loud], atol=0.02)
+
+
+def test_of_answers_that_fail_the_likeliest_is_taken(
+    vocabulary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {0.0: Answer(tuple(b"abc " * 40), -0.1), 0.2: Answer(tuple(b"one"), -2.0)}
+    answers |= {0.4: Answer(tuple(b"two"), -1.5), 0.6: Answer(tuple(b"three"), -1.8)}
+    pair = spelling_pair(lambda mel: list(b"none"))
+
+    def decoded(step: Any, prompt: Any, rules: Any, temperature: float, rng: Any) -> Answer:
+        return answers.get(temperature, Answer(tuple(b"bad"), -3.0))
+
+    monkeypatch.setattr("rknnlite_speech.transcribing.decode", decoded)
+    (segment,) = Transcriber(pair, vocabulary).transcript(noise(1.0), Wanted("en")).segments
+    assert (segment.text, segment.temperature) == ("two", 0.4)
