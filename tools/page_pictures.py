@@ -86,8 +86,7 @@ def prepare(page: Page, look: Look) -> None:
         page.until(
             "document.body.dataset.state === 'idle' && document.querySelectorAll('.assistant').length > 1"
         )
-        for question in ("What is 2 + 3?", "What is 40 + 2?"):
-            ask(page, question)
+        ask(page, "What is 40 + 2?")
     if look.view == "network":
         page.until("document.getElementById('network-input').value")
         picture = list((RESNET / "digit_224.png").read_bytes())

@@ -311,6 +311,36 @@ def test_a_tool_that_the_user_answers(page: Page, server: Served) -> None:
     assert page.told == []
 
 
+def test_several_calls_in_one_answer(page: Page, server: Served) -> None:
+    opened(page, server)
+    calls = [
+        {
+            "index": index,
+            "id": f"c{index}",
+            "function": {"name": "get_weather", "arguments": f'{{"city": "{city}"}}'},
+        }
+        for index, city in enumerate(("Lisbon", "Rome"))
+    ]
+    stand_in(page, *({"tool_calls": [call]} for call in calls))
+    page.run(
+        "window.sent = []; { const before = window.fetch; window.fetch = (path, more) => {"
+        " if (more?.body instanceof Blob) more.body.text().then(text => window.sent.push(JSON.parse(text)));"
+        " return before(path, more) } }"
+    )
+    page.type("What is the weather?\n")
+    page.until("document.querySelectorAll('.call form').length === 2")
+    assert "Rome" in page.run("document.querySelectorAll('.call')[1].textContent")
+    for text in ("wet", "dry"):
+        page.run("document.querySelector('.call textarea').focus()")
+        page.type(text)
+        page.run("document.querySelector('.call form').requestSubmit()")
+    page.until("window.sent.length === 2")
+    said = page.run("window.sent[1].messages.map(one => [one.role, one.tool_call_id ?? null, one.content])")
+    assert said == [
+        ["user", None, "What is the weather?"], ["assistant", None, ""], ["tool", "c0", "wet"], ["tool", "c1", "dry"],
+    ]  # fmt: skip
+
+
 def test_a_question_instead_of_a_result(page: Page, server: Served) -> None:
     opened(page, server)
     set_field(page, "tools", json.dumps(WEATHER))

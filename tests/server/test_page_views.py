@@ -68,7 +68,7 @@ def test_a_model_that_is_not_loaded_is_loaded_when_it_is_asked(page: Page, tmp_p
         page.run("document.getElementById('question').focus()")
         page.type("What is 2 + 3?\n")
         page.until("document.querySelector('.assistant .text')?.textContent === '2 + 3 = 5'")
-        page.until(f"{names} === 'a,tiny'")
+        page.until(f"{names} === 'tiny,a'")
         assert page.run("document.getElementById('model').value") == "a" and page.told == []
 
 
@@ -84,7 +84,7 @@ def test_language_models_are_loaded_and_unloaded(page: Page, tmp_path: Path) -> 
         )
         press(page, "Load", card("a"))
         page.until(f"{chip('a')} === 'loaded'")
-        assert loaded(server) == ["a:latest", "tiny:latest"]
+        assert loaded(server) == ["tiny:latest", "a:latest"]
         assert "tools" in page.run(f"{card('a')}.textContent")
         press(page, "Unload", card("a"))
         page.until(f"{chip('a')} === 'not loaded'")
@@ -93,6 +93,37 @@ def test_language_models_are_loaded_and_unloaded(page: Page, tmp_path: Path) -> 
         press(page, "Load", card("b"))
         page.until(f"{chip('b')} === 'failed'")
         assert "b.weight" in page.until(f"{card('b')}.querySelector('.error')?.textContent")
+
+
+def test_how_far_a_model_is_loaded(page: Page, tmp_path: Path) -> None:
+    with running(settings(put(tmp_path / "m", "a"))) as server:
+        show(page, server, "models")
+        (entry,) = server.state.library._entries.values()
+        real = type(entry).status
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(entry), "status", property(lambda self: "loading"))
+            entry.place.done, entry.place.total = 3, 12
+            page.until(f"{chip('a')} === 'loading'")
+            bar = f"{card('a')}.querySelector('progress')"
+            assert page.until(f"{bar}?.max === 12 && {bar}.value") == 3
+            assert "3 of 12" in page.run(f"{card('a')}.textContent")
+        assert type(entry).status is real
+        page.until(f"{chip('a')} === 'not loaded'")
+
+
+def test_a_key_with_limits_is_not_used_up(page: Page, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("secret requests=60\n")
+    chosen = ServerSettings(models=(MODEL,), api_key_file=str(keys), metrics=True)
+    with running(chosen) as server:
+        page.open(f"{server.url}/#models")
+        page.run("sessionStorage.setItem('key', 'secret')")
+        show(page, server, "models")
+        page.until(f"{chip('tiny')} === 'loaded'")
+        page.asked.clear()
+        page.run("new Promise(done => setTimeout(done, 5000))")
+        assert len(page.asked) <= 2
+        page.run("sessionStorage.clear()")
 
 
 def test_networks_are_loaded_and_unloaded(page: Page, tmp_path: Path) -> None:
@@ -218,7 +249,7 @@ def test_networks_with_several_rows_or_open_sizes(page: Page, nets: Served) -> N
         drop(page, "network-drop", DIGIT.read_bytes())
         page.until(f"{TOLD}?.includes({told!r}) || document.getElementById('network-error').textContent")
     choose(page, "network", WHOLE)
-    assert "No input" in page.until("document.getElementById('network-error').textContent")
+    page.until("document.getElementById('network-error').textContent.includes('No input')")
     choose(page, "network", RESNET)
     drop(page, "network-drop", b"no picture", "a <b>.txt", "text/plain")
     assert "a <b>.txt is no picture" in page.until("document.getElementById('network-error').textContent")

@@ -111,7 +111,8 @@ function showQuestion(text, urls) {
 /** The nodes of an answer that grows. */
 function showAnswer() {
   const shown = {text: make("div", {className: "text"}), figures: make("span", {className: "figures"}), actions: make("div", {className: "actions"}), thought: null}
-  shown.message = bubble("assistant", shown.text, make("div", {className: "below"}, shown.figures, shown.actions))
+  shown.below = make("div", {className: "below"}, shown.figures, shown.actions)
+  shown.message = bubble("assistant", shown.text, shown.below)
   shown.message.setAttribute("aria-busy", "true")
   return shown
 }
@@ -231,7 +232,7 @@ async function results(turn, shown, calls, round) {
   for (const call of calls) {
     const {name, arguments: args} = call.function
     const box = make("div", {className: "call"}, make("p", {}, "Calls ", make("code", {}, `${name}(${args})`)))
-    shown.message.insertBefore(box, shown.text.nextSibling)
+    shown.below.before(box)
     if (Object.hasOwn(BUILT_IN, name) && $(name).checked && round < MOST_ROUNDS) {
       settle(turn, call, box, answerOf(name, args))
       continue
