@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_same", "differences", "facts_of", "facts_of_dataset"]
 
-_WITHOUT_EFFECT = ("cores", "threads")
-"""Arguments of ``RknnPredictor`` that change where and how fast it computes, not what."""
+_WITHOUT_EFFECT = ("cores", "threads", "trace", "traces")
+"""Arguments of ``RknnPredictor`` that change where and how fast it computes, or who is told, not what."""
 
 _BYTES = (bytes, bytearray, memoryview)
 

@@ -257,8 +257,8 @@ def test_the_policy_stops_what_would_be_run(page: Page, server: Served) -> None:
     ):
         assert page.run(f"(() => {{ try {{ {script} }} catch (error) {{ return error.name }} }})()"), script
     told = (
-        "new Promise(tell => document.addEventListener('securitypolicyviolation', "
-        "one => tell(one.effectiveDirective), {once: true}))"
+        "new Promise(tell => document.addEventListener('securitypolicyviolation',"
+        " one => tell(one.effectiveDirective), {once: true}))"
     )
     for script, directive in (
         (f"fetch({server.url.replace('127.0.0.1', 'localhost')!r}).catch(() => {{}})", "connect-src"),
@@ -323,8 +323,9 @@ def test_several_calls_in_one_answer(page: Page, server: Served) -> None:
     ]
     stand_in(page, *({"tool_calls": [call]} for call in calls))
     page.run(
-        "window.sent = []; { const before = window.fetch; window.fetch = (path, more) => { if (more?.body instanceof Blob) "
-        "more.body.text().then(text => window.sent.push(JSON.parse(text))); return before(path, more) } }"
+        "window.sent = []; { const before = window.fetch; window.fetch = (path, more) => {"
+        " if (more?.body instanceof Blob) more.body.text().then(text => window.sent.push(JSON.parse(text)));"
+        " return before(path, more) } }"
     )
     page.type("What is the weather?\n")
     page.until("document.querySelectorAll('.call form').length === 2")
@@ -378,10 +379,10 @@ def test_the_page_answers_calls_of_its_own_tools(page: Page, server: Served) -> 
 def drop(page: Page, place: str, data: bytes, name: str = "picture.png", kind: str = "image/png") -> None:
     """A file on an element, as from a file manager."""
     page.run(
-        f"{{ const moved = new DataTransfer();"
+        "{ const moved = new DataTransfer();"
         f"moved.items.add(new File([new Uint8Array({list(data)})], {name!r}, {{type: {kind!r}}}));"
-        f"document.getElementById({place!r}).dispatchEvent("
-        "new DragEvent('drop', {dataTransfer: moved, bubbles: true, cancelable: true})) }"
+        "const event = new DragEvent('drop', {dataTransfer: moved, bubbles: true, cancelable: true});"
+        f"document.getElementById({place!r}).dispatchEvent(event) }}"
     )
 
 

@@ -37,16 +37,17 @@ class StoredResponses:
         self._kept: OrderedDict[str, tuple[StoredResponse, int]] = OrderedDict()
         self._items: dict[tuple[str, str], tuple[str, Item]] = {}  # of owner and id: last response, and item
 
-    def put(self, stored: StoredResponse) -> None:
-        """Keep a response as long as there is room."""
+    def put(self, stored: StoredResponse) -> bool:
+        """Keep a response as long as there is room; False where it is larger than all of that."""
         size = len(json.dumps([stored.response, stored.input]))
         if size > self._limit:
-            return
+            return False
         self._kept[stored.response["id"]] = stored, size
         self._items.update({(stored.owner, item["id"]): (stored.response["id"], item) for item in stored.new})
         self._used += size
         while self._used > self._limit:
             self._drop(next(iter(self._kept)))
+        return True
 
     def get(self, owner: str, name: str) -> Optional[StoredResponse]:
         """The response of that id; None for one that is not there, or somebody else's."""
