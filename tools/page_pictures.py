@@ -86,7 +86,6 @@ def prepare(page: Page, look: Look) -> None:
         page.until(
             "document.body.dataset.state === 'idle' && document.querySelectorAll('.assistant').length > 1"
         )
-        ask(page, "What is 40 + 2?")
     if look.view == "network":
         page.until("document.getElementById('network-input').value")
         picture = list((RESNET / "digit_224.png").read_bytes())

@@ -22,7 +22,10 @@ export function networks(list) {
   if ($("network").value !== (metadata?.name ?? "")) change()
 }
 
-const change = () => { describing = describe() }
+function change() {
+  number++ // what runs on the network before is shown no more
+  describing = describe()
+}
 
 async function describe() {
   const name = $("network").value
