@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rknnlite.errors import ParamInvalid
+from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import open_file, read_text
 from rknnlite.files.writing import write_text
 
@@ -63,7 +64,7 @@ def check_same(file: Path, facts: Mapping[str, str], others: bool) -> None:
         ParamInvalid: something differs; the text names it.
     """
     try:
-        there = json.loads(read_text(file))
+        there = parse_json(read_text(file))
     except FileNotFoundError:
         if others:
             warn(

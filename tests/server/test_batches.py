@@ -20,6 +20,7 @@ from rknnlite_server.jobs.batch import lines_of
 from rknnlite_server.settings import ServerSettings
 
 from rknnlite.errors import ParamInvalid
+from tests.support.npm import run_node
 
 from .conftest import MODEL, QUESTION, Served, running, until
 
@@ -530,19 +531,10 @@ def test_a_line_is_given_up_for_who_waits_and_asked_again(
 
 
 def test_npms_openai_goes_the_whole_way(tmp_path: Path) -> None:
-    import shutil
-    import subprocess
-
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed")
-    if subprocess.run([node, "-e", "require.resolve('openai')"], capture_output=True, timeout=60).returncode:
-        pytest.skip("npm's openai is not in NODE_PATH")
-    program = str(Path(__file__).with_name("npm_batches.js"))
+    program = Path(__file__).with_name("npm_batches.mjs")
     with running(settings(tmp_path)) as served:
-        ran = subprocess.run([node, program, f"{served.url}/v1"], capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout) == {
+        found = run_node(program, f"{served.url}/v1", packages=("openai",))
+    assert found == {
         "status": "completed",
         "counts": {"total": 2, "completed": 1, "failed": 1},
         "metadata": {"of": "npm"},

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,13 @@ from rknnlite.formats import ModelFile
 from tests.llm.test_lora import targets, write_adapter
 from tests.support.embedding_models import TOKENIZERS, write_encoder
 from tests.support.file_server import serving
+from tests.support.npm import run_node
 
 from .conftest import QUESTION, TINY, Served, running, until
 from .test_language_models import ANSWER, ask, loaded, names, put, settings
 
 TRAINED = TINY.parents[1] / "trained"
-PROGRAM = Path(__file__).with_name("npm_ollama.js")
+PROGRAM = Path(__file__).with_name("npm_ollama.mjs")
 ECHO = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
 
 
@@ -241,23 +240,10 @@ def test_the_package_makes_models_and_tells_what_they_are(tmp_path: Path) -> Non
 
 
 def test_npm_ollama(tmp_path: Path) -> None:
-    node = shutil.which("node")
-    modules = os.environ.get("RKNNLITE_NODE_MODULES", "") or os.environ.get("NODE_PATH", "")
-    if node is None or not Path(modules, "ollama").is_dir():
-        pytest.skip("RKNNLITE_NODE_MODULES names no folder with ollama, or there is no node")
     source = put(tmp_path / "source", "far")
     (tmp_path / "m").mkdir()
     with running(settings(tmp_path / "m")) as server, serving(source) as files:
-        ran = subprocess.run(
-            [node, str(PROGRAM), server.url, files.url],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env={**os.environ, "NODE_PATH": modules},
-        )
-        assert ran.returncode == 0, ran.stderr
-        told = json.loads(ran.stdout.splitlines()[-1])
+        told = run_node(PROGRAM, server.url, files.url, packages=("ollama",))
         assert told == {
             "pulled": ["pulling manifest", "success"],
             "created": ["success"],

@@ -1,5 +1,5 @@
-// What npm's `ollama` makes of a server: `node npm_ollama.js URL FILES` prints an object of findings, JSON.
-const { Ollama } = require("ollama");
+// What npm's `ollama` makes of a server: `node npm_ollama.mjs URL FILES` prints an object of findings, JSON.
+import { Ollama } from "ollama";
 
 const messages = [{ role: "user", content: "What is 2 + 3?" }];
 

@@ -1,5 +1,5 @@
-// What npm's package openai makes of files and batches: `node npm_batches.js URL` prints an object of findings, JSON.
-const { OpenAI, toFile } = require("openai");
+// What npm's package openai makes of files and batches: `node npm_batches.mjs URL` prints an object of findings, JSON.
+import { OpenAI, toFile } from "openai";
 
 async function main(baseURL) {
   const client = new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
