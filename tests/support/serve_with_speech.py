@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,12 @@ def main() -> int:
         vocabulary = whisper_vocabulary(Path(folder))
 
         def opened(path: Path, **options: Any) -> Any:
-            return Transcriber(spelling_pair(lambda mel: list(SAID.encode()), language="de"), vocabulary)
+            pair = spelling_pair(lambda mel: list(SAID.encode()), language="de")
+            for stand_in in (pair.encoder, pair.decoder):
+                stand_in.runs = deque(
+                    maxlen=0
+                )  # what they were given is not kept: the memory of the server is looked at
+            return Transcriber(pair, vocabulary)
 
         served.open_speech = opened
         return int(command(["serve", *sys.argv[1:]]) or 0)
