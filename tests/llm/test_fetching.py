@@ -41,6 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["package", "folder"])
 def test_a_model_comes_whole_from_a_path_and_from_a_url(folder: Path, kind: str) -> None:
+    pytest.importorskip("jinja2")
     source = TINY if kind == "package" else TRAINED
     near = fetch_model(Fetch(str(source), "near"), folder)
     with serving(source.parent) as files:

@@ -139,6 +139,7 @@ def control(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[in
 
 
 def test_sessions_keep_text_text(chat: Chat, control: Callable[[], list[int]]) -> None:
+    pytest.importorskip("jinja2")
     few = InferParams(max_new_tokens=1)
 
     def said(text: str) -> list[list[int]]:
@@ -178,6 +179,7 @@ def test_a_prompt_without_a_template_is_taken_as_given(chat: Chat, control: Call
 
 
 def test_prompts_that_the_device_puts_into_a_template(tokenizer: Tokenizer) -> None:
+    pytest.importorskip("jinja2")
     calls = CheckedCallbacks(LlmCallbacks(tokenizer=tokenizer), 0, 0)
     talk = DeviceConversation("{{ messages[0].content }}", lambda: False)
     prompt = PromptInput(EVIL)

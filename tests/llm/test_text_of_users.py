@@ -24,6 +24,8 @@ from rknnlite.spi.llm import ImageBlock, MessagesInput
 from tests.support.corpus import EXAMPLES
 from tests.support.examples import examples
 
+pytest.importorskip("jinja2")
+
 FILE = EXAMPLES / "llm_chat" / "models" / "tiny.tokenizer.gguf"
 PAIRS = read_gguf(memoryview(FILE.read_bytes()), FILE.name)
 PUBLISHED = json.loads(str(PAIRS[HF_JSON]))
