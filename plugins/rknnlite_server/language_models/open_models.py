@@ -177,6 +177,9 @@ class OpenModels:
             elif not place.users:
                 self._leave(place)
         except (RknnError, OSError) as error:
+            if not await in_thread(stored.path.exists):
+                told = f"The model {entry.name!r} was deleted while it was loaded"
+                raise ApiError(404, "invalid_request_error", told, "model", "model_not_found") from None
             place.failed(error)
             raise
         finally:
