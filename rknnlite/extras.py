@@ -30,8 +30,7 @@ class Extra(NamedTuple):
         """How to get it, with pip and with apt."""
         packages = f"apt install {' '.join(self.debian)}; " if self.debian else ""
         lacking = f"Debian 12 has no {self.absent}" if self.absent else ""
-        debian = f"{packages}{lacking}".rstrip("; ")
-        return f"pip install 'rknnlite[{self.name}]' (Debian: {debian})"
+        return f"pip install 'rknnlite[{self.name}]' (Debian: {(packages + lacking).rstrip('; ')})"
 
     @property
     def lacking(self) -> list[str]:
@@ -104,8 +103,10 @@ EXTRAS = {
         ),
         Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
+        Extra("sound", "speech in FLAC, MP3 and Ogg", ("soundfile",), ("python3-soundfile",)),
         Extra("ray", "fleets of boards on Ray", ("ray",), (), "ray"),
         Extra("rich", "colours on a terminal", ("rich",), ("python3-rich",)),
+        Extra("otel", "traces", ("opentelemetry.sdk", "opentelemetry.exporter"), (), "opentelemetry"),
         Extra("completion", "completion for shells", ("shtab",), ("python3-shtab",)),
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
     )
@@ -140,8 +141,7 @@ class OwnPlugin(NamedTuple):
     def hooks(self) -> set[str]:
         """What it offers: it is imported when something of that is asked for."""
         by_kind = {"backend": {"backends"}, "op host": {"op_hosts"}}.get(self.kind, set())
-        found = by_kind | ({"commands"} if self.commands else set()) | ({"names"} if self.names else set())
-        return found.union(self.offers)
+        return by_kind.union(self.offers, (word for word in ("commands", "names") if getattr(self, word)))
 
 
 _INSIGHT = {name: f"commands.{name}" for name in ("bench", "check", "compare", "perf", "top")}

@@ -72,6 +72,8 @@ def test_slow_tests_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     ended(plugin, 1, 600)
     assert plugin.fast == 101
     assert list(plugin._table())[:2] == [(503, "tests/a"), (500, "tests/a/test_x.py::test_other[a/b]")]
+    fast = [(98, "outside of tests"), (3, "tests/a/test_x.py"), (3, "tests/a/test_x.py::test_one")]
+    assert list(plugin._fast_table()) == fast
 
 
 def test_this_run_is_measured(request: pytest.FixtureRequest) -> None:

@@ -25,7 +25,21 @@ FLOOR = (2, 17)
 TOPS = {"rknnlite", "rknn3lite"}
 TRIALS = re.compile(r"rknnlite_npu/kernel/trials/[^/]+\.rknn")
 """The small models of ``rknnlite doctor --try-npu``."""
-SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js", ".proto", ".desc", ".txt"}
+SUFFIXES = {
+    ".py",
+    ".typed",
+    ".yaml",
+    ".c",
+    ".h",
+    ".in",
+    ".html",
+    ".css",
+    ".svg",
+    ".js",
+    ".proto",
+    ".desc",
+    ".txt",
+}
 
 
 def check_wheel(path: Path) -> None:

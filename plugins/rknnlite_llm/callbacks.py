@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
 
+from .plain_text import PlainText
+
 __all__ = ["CheckedCallbacks"]
+
+_NOTHING = PlainText(())
 
 Array = NDArray[Any]
 
@@ -39,6 +43,12 @@ class CheckedCallbacks:
     def fresh(self) -> CheckedCallbacks:
         """The same callbacks for another run."""
         return CheckedCallbacks(self.unchecked, self._vocab_size, self._hidden)
+
+    @property
+    def plain_text(self) -> PlainText:
+        """Marks control tokens in what users say; none where the tokenizer callback is not one of ours, which knows them."""
+        found = getattr(self.unchecked.tokenizer, "plain_text", _NOTHING)
+        return found if isinstance(found, PlainText) else _NOTHING
 
     def result(self, result: LlmResult, state: CallState) -> None:
         """Report tokens or a state; one that fails is not called again in this run."""

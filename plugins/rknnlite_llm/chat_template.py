@@ -79,9 +79,13 @@ class Rendered:
 
 
 class ChatTemplate(ABC):
-    """Renders turns. ``closes`` says whether a later turn begins with the end mark of the model's answer."""
+    """Renders turns. ``closes`` says whether a later turn begins with the end mark of the model's answer.
+
+    ``as_given``: nothing is added to a prompt, so it may have control tokens of its own.
+    """
 
     closes: bool
+    as_given = False
 
     @abstractmethod
     def opening(self, turn: Turn, tools: list[Any]) -> Rendered:
@@ -111,6 +115,7 @@ class LiteralTemplate(ChatTemplate):
             if not isinstance(part, str):
                 raise ParamInvalid(f"the {name} of the chat template is {type(part).__name__}, not str")
         self.system, self.prefix, self.postfix, self.end = system, prefix, postfix, end
+        self.as_given = not (system or prefix or postfix)
 
     def opening(self, turn: Turn, tools: list[Any]) -> Rendered:
         prompt = _joined([tools_text(tools), turn.prompt])

@@ -23,7 +23,7 @@ from rknnlite.formats import ModelFile
 
 from .checksums import check_beside
 from .model_folder import StoredModel, model_at, model_name
-from .model_placing import STAGING, place
+from .model_placing import STAGING, place, sweep
 from .package import Package
 from .transfer import Transfer, is_url
 
@@ -31,6 +31,8 @@ __all__ = ["Fetch", "fetch_model", "sums_in"]
 
 _SUM = re.compile(r"sha256[=:]([0-9a-fA-F]{64})")
 _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
+_HUB = re.compile(r"/([^/]+)/resolve/[^/]+$")
+_ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z")
 _BLOCK = 1 << 20
 _SINGLE = (".rkllm", ".gguf")
 _HF_FIRST = ("config.json",)
@@ -61,11 +63,15 @@ class Fetch:
             folder. ``#sha256=HEX`` behind it is the checksum of that file.
         name: what it is called here; empty: as there.
         sums: SHA-256 in hex by file name; each file that is named must have it.
+        listed: sums are those of a whole folder: what is not among them does not come, and others among them do not matter.
+        hosts: those that may be asked beside public ones; None: all.
     """
 
     source: str
     name: str = ""
     sums: tuple[tuple[str, str], ...] = ()
+    hosts: Optional[tuple[str, ...]] = None
+    listed: bool = False
 
     def __post_init__(self) -> None:
         """Raises ParamInvalid for what is no URL."""
@@ -93,7 +99,8 @@ class Fetch:
         """The name here. Raises ParamInvalid for what is none."""
         ends = (".rknn", *_SINGLE)
         stem = next((self.file[: -len(end)] for end in ends if self.file.lower().endswith(end)), self.file)
-        return model_name(self.name or stem)
+        hub = _HUB.search(self.address.rstrip("/"))  # a revision is no name
+        return model_name(self.name or (hub[1] if hub is not None else stem))
 
     @property
     def known(self) -> dict[str, str]:
@@ -138,6 +145,7 @@ def fetch_model(
     name, known = fetch.called, fetch.known
     staging = folder / STAGING
     staging.mkdir(mode=0o700, exist_ok=True)
+    sweep(staging)
     key = hashlib.sha256(f"{fetch.address}\0{name}".encode()).hexdigest()[:32]
     try:
         lock = GrowingFile(staging / f"{key}.lock")
@@ -146,13 +154,21 @@ def fetch_model(
     try:
         room = staging / key
         room.mkdir(exist_ok=True)
-        found = _Fetching(fetch, room, known, progress).run()
-        made = place(found, folder, name)
+        try:
+            made = place(_Fetching(fetch, room, known, progress).run(), folder, name)
+        except _Wrong:  # the next call shall not find it
+            shutil.rmtree(room, ignore_errors=True)
+            lock.discard()
+            raise
         shutil.rmtree(room, ignore_errors=True)
         lock.discard()
         return made
     finally:
         lock.close()
+
+
+class _Wrong(ModelInvalid):
+    """What has come is not what it should be; nothing of it is kept."""
 
 
 class _Fetching:
@@ -167,12 +183,19 @@ class _Fetching:
         lower = self._fetch.file.lower()
         path = self._package() if lower.endswith(".rknn") else self._single(lower)
         unused = sorted(set(self._sums) - self._got)
-        if unused:
+        if unused and not self._fetch.listed:
             raise ParamInvalid(f"a checksum is given for {unused[0][:100]!r}, which is no file of the model")
-        model_at(path)
+        try:
+            model_at(path)
+        except ModelInvalid as error:
+            raise _Wrong(str(error)) from None
         return path
 
     def _single(self, lower: str) -> Path:
+        if lower.endswith(_ARCHIVES):
+            raise ModelInvalid(
+                f"{self._fetch.address}: no language model; archives are not unpacked, give the address of the files in it"
+            )
         if not lower.endswith(_SINGLE):
             return self._folder()
         path = self._needed(self._fetch.file, self._fetch.address)
@@ -188,23 +211,27 @@ class _Fetching:
         model, package = ModelFile(first), Package.of(first)
         try:
             check_beside(model, package, weights=True)
-        except ModelInvalid:
-            shutil.rmtree(self._room, ignore_errors=True)  # nobody knows which of them is wrong
-            raise
+        except ModelInvalid as error:
+            raise _Wrong(str(error)) from None
         return first
 
     def _folder(self) -> Path:
         base = self._fetch.address.rstrip("/")
         for name in _HF_FIRST:
             try:
-                self._file(name, f"{base}/{name}")
+                self._file(name, f"{base}/{name}", anew=True)
             except ModelInvalid as error:
                 raise ModelInvalid(f"{base}: no language model: {error}") from None
         for name in _HF_MORE:
-            self._file(name, f"{base}/{name}", optional=True)
-        index = self._file(_HF_INDEX, f"{base}/{_HF_INDEX}", optional=True)
+            self._file(name, f"{base}/{name}", optional=True, anew=True)
+        index = self._file(_HF_INDEX, f"{base}/{_HF_INDEX}", optional=True, anew=True)
         for name in _shards(index) if index is not None else [_HF_ONE]:
-            self._file(name, f"{base}/{name}")
+            self._file(name, f"{base}/{name}", anew=True)
+        for mark in self._room.rglob("*.mark"):
+            mark.unlink()
+        for path in self._room.iterdir():
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()  # made for a file that is not there
         return self._room
 
     def _beside(self, name: str) -> str:
@@ -218,21 +245,32 @@ class _Fetching:
         self._file(name, address)
         return self._room / name
 
-    def _file(self, name: str, address: str, optional: bool = False) -> Optional[Path]:
-        """The file in the room; None for one that is optional and not there."""
+    def _file(self, name: str, address: str, optional: bool = False, anew: bool = False) -> Optional[Path]:
+        """The file in the room; None for one that is optional and not there.
+
+        ``anew``: nothing else would tell that one of a former call is another one meanwhile, so the server is asked.
+        """
         target = self._room / name
         target.parent.mkdir(exist_ok=True)
+        wanted = self._sums.get(name)
+        if wanted is None and self._fetch.listed:
+            if optional:
+                return None
+            raise ParamInvalid(f"{name[:200]} is not in the list of checksums, so it is not fetched")
+        if target.is_file() and anew and is_url(address) and wanted is None:
+            transfer = Transfer(address, target, lambda done, total: None, self._fetch.hosts)
+            if not transfer.is_as_it_was():
+                target.unlink()
         if not target.is_file():
-            wanted = self._sums.get(name)
-            transfer = Transfer(address, target, lambda done, total: self._progress(name, done, total))
+            transfer = Transfer(
+                address, target, lambda done, total: self._progress(name, done, total), self._fetch.hosts
+            )
             if not transfer.run(_looks_like(name), wanted is None and optional):
                 return None
-        wanted = self._sums.get(name)
         if wanted is not None:
             found = _digest(target)
             if found != wanted:
-                target.unlink()
-                raise ModelInvalid(
+                raise _Wrong(
                     f"{address}: SHA-256 {found}, announced was {wanted}; it is damaged, or another file: nothing of it is kept"
                 )
         self._got.add(name)

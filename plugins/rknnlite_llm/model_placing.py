@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rknnlite.files.reading import read_bytes
-from rknnlite.files.writing import write_file
+from rknnlite.files.writing import GrowingFile, write_file
 
-from .model_folder import ModelKind, StoredModel, model_at, models_in
+from .model_folder import ModelFolder, ModelKind, StoredModel, model_at
 from .package import Package
 
-__all__ = ["STAGING", "copy_model", "place", "shared", "staging"]
+__all__ = ["STAGING", "add_beside", "copy_model", "place", "shared", "staging", "sweep"]
 
 STAGING = ".pull"
 """Of a folder of models: what is not whole yet."""
+_one_at_a_time = threading.Lock()
+"""Files of two models that come under one name do not mix."""
+_GIVEN_UP = 7 * 86400.0  # seconds
 
 
 def place(found: Path, folder: Path, name: str) -> StoredModel:
@@ -26,8 +32,14 @@ def place(found: Path, folder: Path, name: str) -> StoredModel:
 
     The first file comes last: a model is whole once it is seen. Raises OSError, ModelInvalid.
     """
-    stored = model_at(found)
+    with _one_at_a_time:
+        return _placed(model_at(found), found, folder, name)
+
+
+def _placed(stored: StoredModel, found: Path, folder: Path, name: str) -> StoredModel:
     former = _former(folder, name)
+    for old in former:
+        old.remove_additions()
     if stored.kind is ModelKind.HF:
         target = folder / name
         for old in former:
@@ -45,10 +57,16 @@ def place(found: Path, folder: Path, name: str) -> StoredModel:
     return made
 
 
-def copy_model(stored: StoredModel, folder: Path, name: str, parameters: bytes | None = None) -> StoredModel:
+def copy_model(
+    stored: StoredModel,
+    folder: Path,
+    name: str,
+    parameters: bytes | None = None,
+    adapters: Path | None = None,
+) -> StoredModel:
     """The same model under a second name; files are shared (hard links) where the file system can.
 
-    ``parameters``: of the copy; None: those of the model. Raises OSError.
+    ``parameters``, and ``adapters`` on the same disk: of the copy; None: those of the model. Raises OSError.
     """
     with staging(folder) as room:
         if stored.kind is ModelKind.HF:
@@ -60,12 +78,35 @@ def copy_model(stored: StoredModel, folder: Path, name: str, parameters: bytes |
                 shared(source, path)
         if parameters is None and stored.parameters.is_file():
             parameters = read_bytes(stored.parameters)
+        if adapters is None and stored.adapters.is_dir():
+            adapters = room / "adapters"
+            shutil.copytree(stored.adapters, adapters, copy_function=shared)
         placed = place(made, folder, name)
+        add_beside(placed, parameters or b"", adapters)
+    _share_made_package(stored, placed)
+    return placed
+
+
+def add_beside(placed: StoredModel, parameters: bytes, adapters: Path | None) -> None:
+    """Give a model parameters, where there are any, and adapters that lie on the same disk. Raises OSError."""
+    if adapters is not None:
+        adapters.replace(placed.adapters)
     if parameters:
         write_file(placed.parameters, parameters)
-    else:
-        placed.parameters.unlink(missing_ok=True)
-    return placed
+
+
+def _share_made_package(stored: StoredModel, placed: StoredModel) -> None:
+    """What was made of a GGUF file or a folder is not made a second time for its copy."""
+    theirs, ours = stored.made_package, placed.made_package
+    if not theirs.is_file() or ours.exists():
+        return
+    with tempfile.TemporaryDirectory(dir=theirs.parent.parent, prefix=".") as room:
+        work = Path(room) / "made"
+        work.mkdir()
+        for source, path in zip(Package.of(theirs).files(), Package.of(work / ours.name).files()):
+            if source.is_file():
+                shared(source, path)
+        work.replace(ours.parent)
 
 
 @contextmanager
@@ -73,8 +114,25 @@ def staging(folder: Path) -> Iterator[Path]:
     """A folder on the same disk for files that are put into place as a whole; it is removed at the end."""
     hidden = folder / STAGING
     hidden.mkdir(mode=0o700, exist_ok=True)
+    sweep(hidden)
     with tempfile.TemporaryDirectory(dir=hidden) as room:
         yield Path(room)
+
+
+def sweep(hidden: Path) -> None:
+    """Remove what was begun and given up: nothing of it has changed for a week, and nobody holds its lock."""
+    before = time.time() - _GIVEN_UP
+    for path in hidden.iterdir():
+        with contextlib.suppress(OSError):
+            if max(part.lstat().st_mtime for part in (path, *path.rglob("*"))) > before:
+                continue
+            if path.is_dir():
+                lock = GrowingFile(path.with_suffix(".lock"))
+                shutil.rmtree(path, ignore_errors=True)
+                lock.discard()
+                lock.close()
+            elif path.suffix != ".lock" or not path.with_suffix("").exists():
+                path.unlink()
 
 
 def _moves(stored: StoredModel, target: Path) -> list[tuple[Path, Path]]:
@@ -86,9 +144,9 @@ def _moves(stored: StoredModel, target: Path) -> list[tuple[Path, Path]]:
 
 
 def _former(folder: Path, name: str) -> list[StoredModel]:
-    """Models of the name that are there."""
-    found = models_in(folder).get(name)
-    return [] if found is None else [found]
+    """The model of the name that is there, if any; broken or not."""
+    found = ModelFolder(folder).look().get(name)
+    return [] if found is None else [found[0]]
 
 
 def shared(source: str | Path, target: str | Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -247,11 +247,7 @@ class Chat(Typed):
         before = self.session.callbacks
         sampling = HostSampling(self._drawing.sampling, constraint=self._rules.constraint(rule))
 
-        def tokenizer(text: str) -> list[int]:
-            ids = list(before.tokenizer(text) if before.tokenizer is not None else vocabulary(text))
-            sampling.saw(ids)
-            return ids
-
+        tokenizer = _Heard(before.tokenizer or vocabulary, sampling.saw)
         self.session.set_callbacks(replace(before, tokenizer=tokenizer, sampling=sampling))
         try:
             yield
@@ -276,6 +272,21 @@ class Chat(Typed):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class _Heard:
+    """A tokenizer callback whose tokens are told to somebody else, too."""
+
+    def __init__(self, inner: Any, told: Callable[[list[int]], None]) -> None:
+        self._inner, self._told = inner, told
+
+    def __call__(self, text: str) -> list[int]:
+        ids = list(self._inner(text))
+        self._told(ids)
+        return ids
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 def _tokenizer(package: Package, context: LlmContext) -> Tokenizer | None:

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 from rknnlite.errors import ParamInvalid, shown
 
-from .closed_schemas import with_closed_objects
+from .closed_schemas import resolved, with_closed_objects
 
 __all__ = ["schema_text"]
 
@@ -18,7 +18,6 @@ _VALUES = frozenset(("const", "default", "enum", "example", "examples"))
 _EXACT = 2**53
 """Whole numbers up to here are float64."""
 _MOST_BRANCHES = 100
-_MOST_HOPS = 8
 
 
 def schema_text(schema: Any) -> str:
@@ -77,13 +76,13 @@ def _apart(branches: Sequence[Any], root: Any) -> bool:
 
 def _tags(branch: Any, root: Any) -> dict[str, frozenset[Any]]:
     """The required properties of an object that have a few texts, whole numbers, ... for values."""
-    branch = _resolved(branch, root)
+    branch = resolved(branch, root)
     if not isinstance(branch, dict) or branch.get("type") != "object":
         return {}
     properties, required = branch.get("properties"), branch.get("required")
     if not isinstance(properties, dict) or not isinstance(required, list):
         return {}
-    found = {name: _constants(_resolved(properties.get(name), root)) for name in map(str, required)}
+    found = {name: _constants(resolved(properties.get(name), root)) for name in map(str, required)}
     return {name: values for name, values in found.items() if values is not None}
 
 
@@ -94,15 +93,3 @@ def _constants(schema: Any) -> Optional[frozenset[Any]]:
     if not isinstance(values, list) or not all(type(value) in (str, int, bool) for value in values):
         return None
     return frozenset((type(value).__name__, value) for value in values)
-
-
-def _resolved(schema: Any, root: Any) -> Any:
-    """What a reference within the schema points at."""
-    for _ in range(_MOST_HOPS):
-        target = schema.get("$ref") if isinstance(schema, dict) else None
-        if not isinstance(target, str) or not target.startswith("#/"):
-            return schema
-        schema = root
-        for step in target[2:].split("/"):
-            schema = schema.get(step) if isinstance(schema, dict) else None
-    return None

@@ -26,7 +26,7 @@ from rknnlite.files.reading import read_text
 from .gguf import Value, read_gguf
 from .isolated_tokenizer import IsolatedTokenizer, expressions, trusted
 from .package import file_bytes
-from .plain_text import MARK
+from .plain_text import MARK, PlainText
 from .python_tokenizer.characters import byte_letters
 from .python_tokenizer.from_gguf import BYTE, CONTROL, UNKNOWN, UNUSED, published_of, strings
 from .python_tokenizer.pipeline import MARK_ID, PlainTokenizer
@@ -38,6 +38,7 @@ __all__ = ["TextTooLong", "Tokenizer", "byte_letters", "token_bytes"]
 
 HF_JSON = "tokenizer.huggingface.json"
 _LONG = 1 << 14  # characters
+_BLANK = "\u2581"  # SentencePiece's
 _NO_MODEL = {"type": "BPE", "vocab": {}, "merges": []}
 
 
@@ -102,6 +103,12 @@ class Tokenizer:
         ids = np.flatnonzero(types == CONTROL).tolist()
         return {self.tokens[i]: i for i in (*ids, self.bos_id, self.eos_id) if i >= 0}
 
+    @functools.cached_property
+    def plain_text(self) -> PlainText:
+        """Marks what is no control token in a text, however it is spelt; nor does it become the unknown token."""
+        types = self._types[: len(self)] if isinstance(self._types, np.ndarray) else np.empty(0)
+        return PlainText((*self.special, *(self.tokens[i] for i in np.flatnonzero(types == UNKNOWN))))
+
     def encode(self, text: str, special: bool = False) -> list[int]:
         """Token ids; special tokens written in the text count as such, unless a ``MARK`` cuts them (``plain_text``).
 
@@ -117,7 +124,40 @@ class Tokenizer:
                 ids: list[int] = self._tokenizer.encode_batch([whole], add_special_tokens=special)[0].ids
             else:
                 ids = self._tokenizer.encode(whole, add_special_tokens=special).ids
-        return [number for number in ids if number != self._mark] if MARK in whole else ids
+        return self._without_marks(ids, whole) if MARK in whole else ids
+
+    def _without_marks(self, ids: Sequence[int], text: str) -> list[int]:
+        """Tokens without those of marks, and without the blank that some tokenizers put before what is behind one."""
+        behind = iter([part[:1] for part in text.split(MARK)[1:]])
+        kept: list[int] = []
+        letter = ""
+        for number in ids:
+            if number == self._mark:
+                letter = next(behind, "")
+                continue
+            token = self.tokens[number] if number < len(self.tokens) else ""
+            if letter not in ("", " ", _BLANK) and token.startswith(_BLANK) and not self._byte_level:
+                kept += self._spelt(token[1:])
+            else:
+                kept.append(number)
+            letter = ""
+        return kept
+
+    def _spelt(self, text: str) -> list[int]:
+        """A text of a few letters, each by itself."""
+        known = self._letters
+        return [
+            number
+            for letter in text
+            for number in (
+                [known[letter]] if letter in known else [known[f"<0x{byte:02X}>"] for byte in letter.encode()]
+            )
+        ]
+
+    @functools.cached_property
+    def _letters(self) -> dict[str, int]:
+        """Tokens of one letter or byte -> their ids."""
+        return {t: number for number, t in enumerate(self.tokens) if len(t) == 1 or t.startswith("<0x")}
 
     def made_for(self, tokens: int, name: str) -> None:
         """From now on refuse texts that a context of so many tokens cannot hold; ``name`` is the model, for the error."""

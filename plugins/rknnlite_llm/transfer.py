@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import hashlib
 import http.client
 import re
@@ -11,7 +12,7 @@ import shutil
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -19,14 +20,19 @@ from rknnlite.errors import BackendUnavailable, ModelInvalid, ParamInvalid
 from rknnlite.files.reading import open_file, read_bytes
 from rknnlite.files.writing import DiskFull, GrowingFile, write_file
 
-__all__ = ["Transfer", "is_url"]
+from .public_hosts import ANY_HOST, public_opener
+
+__all__ = ["Transfer", "check_room", "is_url"]
 
 _BLOCK = 1 << 18
 _TRIES = 4
 _PATIENCE = 60.0  # seconds without a byte
+_HEAD = 4096  # bytes by which it is told what a file is
+_SLOWEST = 1024  # bytes a second
 _KEEP_FREE = 64 << 20  # bytes of the disk that a file may not take
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _MARK = re.compile(r'(?:W/)?"[\x21\x23-\x7e]{0,200}"')
+_NOT_MODIFIED = 304
 _GONE = (401, 403, 404, 410)
 
 
@@ -45,14 +51,24 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-_OPENER = urllib.request.build_opener(_Redirects)
-
-
 class Transfer:
-    """Brings ``address`` to ``target``; what came so far lies in ``target.part``, its mark of the server in ``target.mark``."""
+    """Brings ``address`` to ``target``; what came so far lies in ``target.part``, the server's mark of it in ``target.mark``.
 
-    def __init__(self, address: str, target: Path, progress: Callable[[int, int], None]) -> None:
+    ``hosts`` as ``Fetch`` has them.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        target: Path,
+        progress: Callable[[int, int], None],
+        hosts: Optional[Collection[str]] = None,
+    ) -> None:
         self._address, self._target, self._progress = address, target, progress
+        everywhere = hosts is None or ANY_HOST in hosts
+        self._opener = (
+            urllib.request.build_opener(_Redirects) if everywhere else public_opener(hosts or (), _Redirects)
+        )
         self._part = target.with_name(f"{target.name}.part")
         self._mark = target.with_name(f"{target.name}.mark")
 
@@ -65,6 +81,7 @@ class Transfer:
             return self._copy(refused, optional)
         for left in reversed(range(_TRIES)):
             before = self._size()
+            self._progress(before, 0)
             try:
                 return self._get(refused, optional)
             except _Cut as cut:
@@ -75,18 +92,37 @@ class Transfer:
                 time.sleep(0.1)
         raise AssertionError
 
+    def is_as_it_was(self) -> bool:
+        """Whether the server still has the file that a former call brought to ``target``; raises BackendUnavailable."""
+        mark = self._read_mark()
+        if not mark:
+            return False
+        headers = {"User-Agent": "rknnlite", "If-None-Match": mark}
+        try:
+            request = urllib.request.Request(self._address, headers=headers)
+            self._opener.open(request, timeout=_PATIENCE).close()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code == _NOT_MODIFIED
+        except (OSError, http.client.HTTPException) as error:
+            raise BackendUnavailable(f"{self._address}: nobody answers ({error})") from None
+        return False
+
+    def _read_mark(self) -> str:
+        return read_bytes(self._mark).decode("ascii", "replace") if self._mark.is_file() else ""
+
     def _size(self) -> int:
         return self._part.stat().st_size if self._part.exists() else 0
 
     def _get(self, refused: Callable[[bytes], Optional[str]], optional: bool) -> bool:
-        mark = read_bytes(self._mark).decode("ascii", "replace") if self._mark.is_file() else ""
+        mark = self._read_mark()
         start = self._size() if mark else 0
         headers = {"User-Agent": "rknnlite", "Accept-Encoding": "identity"}
         if start:
             headers.update({"Range": f"bytes={start}-", "If-Range": mark})
         try:
             request = urllib.request.Request(self._address, headers=headers)
-            answer = _OPENER.open(request, timeout=_PATIENCE)
+            answer = self._opener.open(request, timeout=_PATIENCE)
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in _GONE:
@@ -107,6 +143,11 @@ class Transfer:
         except ValueError as error:
             raise ParamInvalid(f"{self._address[:200]}: no address: {error}") from None
         with answer:
+            encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
+            if encoding not in ("", "identity"):
+                raise ModelInvalid(
+                    f"{self._address}: the server sends it packed ({encoding[:40]}), though asked not to"
+                )
             match = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
             goes_on = start > 0 and answer.status == 206 and match is not None and int(match[1]) == start
             if not goes_on:
@@ -130,23 +171,22 @@ class Transfer:
     def _receive(self, answer: Any, total: int, refused: Callable[[bytes], Optional[str]]) -> None:
         file = GrowingFile(self._part)
         try:
-            done = file.size
-            self._check_room(total - done)
-            while True:
-                try:
-                    block = answer.read(_BLOCK)
-                except (OSError, http.client.HTTPException) as error:
-                    raise _Cut(f"the connection was cut ({error})", False) from None
-                if not block:
-                    break
+            done = checked = file.size
+            check_room(self._part.parent, total - done)
+            for block in _blocks(answer, 0 if done else _HEAD):
                 if not done:
-                    why = refused(block[:4096])
+                    if len(block) < min(total, _HEAD):
+                        raise _Cut(f"the connection was cut behind {len(block)} of {total} bytes", False)
+                    why = refused(block[:_HEAD])
                     if why:
                         file.discard()
                         raise ModelInvalid(f"{self._address}: {why}")
                 file.append(block)
                 done += len(block)
                 self._progress(done, total)
+                if done - checked > _KEEP_FREE // 2:  # nobody needs to say how much will come, or the truth
+                    checked = done
+                    check_room(self._part.parent, max(1, total - done))
             if total and done < total:
                 raise _Cut(f"the connection was cut behind {done} of {total} bytes", False)
         finally:
@@ -167,15 +207,6 @@ class Transfer:
             raise ModelInvalid(f"{path}: {cut}") from None
         self._finish()
         return True
-
-    def _check_room(self, wanted: int) -> None:
-        """Before gigabytes come: raises DiskFull where they will not fit."""
-        import errno
-
-        free = shutil.disk_usage(self._part.parent).free
-        if wanted > 0 and wanted + _KEEP_FREE > free:
-            text = f"{wanted} bytes are to come, and {free} are free; make room"
-            raise DiskFull(errno.ENOSPC, text, str(self._target))
 
     def _check_digest(self, told: str) -> None:
         """Compare with what the server itself says (RFC 9530)."""
@@ -199,11 +230,42 @@ class Transfer:
     def _finish(self) -> None:
         self._part.chmod(0o644)
         self._part.replace(self._target)
-        self._mark.unlink(missing_ok=True)
 
     def _discard(self) -> None:
         self._part.unlink(missing_ok=True)
         self._mark.unlink(missing_ok=True)
+
+
+def check_room(folder: Path, wanted: int) -> None:
+    """Before so many bytes come: raises DiskFull where they would not fit, with some room left for others."""
+    free = shutil.disk_usage(folder).free
+    if wanted > 0 and wanted + _KEEP_FREE > free:
+        text = f"{wanted} bytes are to come, and {free} are free; make room"
+        raise DiskFull(errno.ENOSPC, text, str(folder))
+
+
+def _blocks(source: Any, head: int) -> Iterator[bytes]:
+    """What comes, as it comes: a slow server is seen to be one. The first block has ``head`` bytes, or is all. Raises _Cut."""
+    read = getattr(source, "read1", source.read)
+    first, count, since = b"", 0, time.monotonic()
+    while True:
+        try:
+            block = read(_BLOCK)
+        except (OSError, http.client.HTTPException) as error:
+            raise _Cut(f"the connection was cut ({error})", False) from None
+        count += len(block)
+        if time.monotonic() - since > _PATIENCE:
+            if count < _PATIENCE * _SLOWEST:
+                raise _Cut(f"the server sends less than {_SLOWEST} bytes a second", False)
+            count, since = 0, time.monotonic()
+        if head:
+            first += block
+            if block and len(first) < head:
+                continue
+            block, head = first, 0
+        if not block:
+            return
+        yield block
 
 
 class _Cut(Exception):

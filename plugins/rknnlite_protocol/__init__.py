@@ -5,4 +5,5 @@
   ``messages.desc``).
 * ``execution``: how a context answers. ``board``, ``board_facts`` and ``dataclass_json``: the service of boards, what one
   tells of itself, and its JSON.
+* ``traces``: OpenTelemetry's spans, and how a trace goes on in another process.
 """

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rknnlite.errors import ParamInvalid
+from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import open_file, read_text
 from rknnlite.files.writing import write_text
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_same", "differences", "facts_of", "facts_of_dataset"]
 
-_WITHOUT_EFFECT = ("cores", "threads")
-"""Arguments of ``RknnPredictor`` that change where and how fast it computes, not what."""
+_WITHOUT_EFFECT = ("cores", "threads", "trace", "traces")
+"""Arguments of ``RknnPredictor`` that change where and how fast it computes, or who is told, not what."""
 
 _BYTES = (bytes, bytearray, memoryview)
 
@@ -63,7 +64,7 @@ def check_same(file: Path, facts: Mapping[str, str], others: bool) -> None:
         ParamInvalid: something differs; the text names it.
     """
     try:
-        there = json.loads(read_text(file))
+        there = parse_json(read_text(file))
     except FileNotFoundError:
         if others:
             warn(

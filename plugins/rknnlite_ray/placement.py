@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 
+from rknnlite_protocol.traces import outgoing
+
 from rknnlite import socs
 from rknnlite.errors import DeviceUnavailable, ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.extras import missing
@@ -141,6 +143,7 @@ def map_arguments(
     resources: Optional[Mapping[str, float]] = None,
     num_cpus: Optional[float] = None,
     check: bool = True,
+    traces: Optional[str] = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Arguments of ``Dataset.map_batches(RknnPredictor, **map_arguments(...))``; connect to the cluster before.
@@ -155,6 +158,7 @@ def map_arguments(
         resources: what each actor asks for; None: what ``wanted`` says of model and backend.
         num_cpus: processors for each actor; None: 1 for the CPU reference, else 0, as they wait for the NPU.
         check: raise at once where no node of the cluster has what one worker asks for, see ``check_offered``.
+        traces: as for ``RknnPredictor``; its spans belong to the one in which this is called, where there is one.
         options: further arguments of ``RknnPredictor``.
 
     Raises:
@@ -179,6 +183,8 @@ def map_arguments(
     if num_cpus is None:
         num_cpus = 1 if backend == "cpu" else 0
     arguments = {"model": portable(model, ship), "backend": backend, **options}
+    if traces is not None:
+        arguments.update(traces=traces, trace=outgoing())
     return {
         "fn_constructor_kwargs": arguments,
         "compute": ray.data.ActorPoolStrategy(min_size=least, max_size=most),

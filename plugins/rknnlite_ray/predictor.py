@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_protocol.traces import traces_until_the_end
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.spi import Context
@@ -37,6 +38,8 @@ class RknnPredictor:
         cores: NPU cores: ``"spread"``, one that no other worker of the node has; ``"auto"``, ``"all"`` or a mask.
         threads: threads of the CPU reference.
         infer: arguments of ``Context.infer``, such as ``{"layout": "nchw"}``.
+        traces: address of a collector of OpenTelemetry that gets a span for each batch; None: there are no spans.
+        trace: headers of the trace that those belong to; ``map_arguments`` gives those of the program's.
         options: further arguments of ``rknnlite.open``.
 
     A row holds tensors without the model's leading axis (1, or ``rknn_batch_size``); tensors that have none, those of
@@ -71,10 +74,13 @@ class RknnPredictor:
         cores: WorkerCores = "spread",
         threads: int = 1,
         infer: Optional[Mapping[str, Any]] = None,
+        traces: Optional[str] = None,
+        trace: Sequence[tuple[str, str]] = (),
         **options: Any,
     ) -> None:
         self._keep, self._pre, self._post, self._infer = keep, pre, post, dict(infer or {})
         self._named = inputs is not None
+        self._traces, self._trace = traces_until_the_end(self, traces), dict(trace)
         self._opened: Optional[Opened] = None
         self._failed: Optional[RknnError] = None
         try:
@@ -97,7 +103,11 @@ class RknnPredictor:
         if self._opened is None:
             raise ContextInvalid("this predictor is closed")
         try:
-            return self._results(self._opened.context, batch)
+            if self._traces is None:
+                return self._results(self._opened.context, batch)
+            with self._traces.span("map batch", "CONSUMER", self._trace) as span:
+                span.set_attribute("rknnlite.rows", len(next(iter(batch.values()), ())))
+                return self._results(self._opened.context, batch)
         except RknnError as error:
             raise with_place("a batch failed", error) from error
 

@@ -15,6 +15,7 @@ from rknnlite_protocol.execution import answer
 from rknnlite_protocol.metadata import VERSION, model_metadata
 from rknnlite_protocol.requests import InferRequest, InferResponse
 from rknnlite_protocol.rest_codec import HEADER_LENGTH, parse_request, response_body
+from rknnlite_protocol.traces import in_this_trace, traces_until_the_end
 
 from rknnlite._version import __version__
 from rknnlite.errors import RknnError, shown
@@ -47,9 +48,17 @@ class Replica:
     """
 
     def __init__(
-        self, model: Any, name: str, backend: Optional[str], cores: WorkerCores, max_body: int, **options: Any
+        self,
+        model: Any,
+        name: str,
+        backend: Optional[str],
+        cores: WorkerCores,
+        max_body: int,
+        traces: Optional[str] = None,
+        **options: Any,
     ) -> None:
         self._name, self._max_body = name, max_body
+        self._traces = traces_until_the_end(self, traces)
         try:
             self._opened = open_on_node(model, backend, cores, threads=_processors(), **options)
         except RknnError as error:
@@ -59,6 +68,20 @@ class Replica:
 
     async def __call__(self, request: Any) -> Any:
         """Answer a request; every error is an answer too."""
+        if self._traces is None:
+            return await self._answered(request)
+        found = _MODEL.fullmatch(_path(request))
+        route = f"/v2/models/{{name}}{found[3] or ''}" if found else "/v2"
+        attributes = {"http.request.method": request.method, "http.route": route}
+        name = f"{request.method} {route}"
+        with self._traces.span(name, "SERVER", dict(request.headers), attributes) as span:
+            answered = await self._answered(request)
+            span.set_attribute("http.response.status_code", answered.status_code)
+            if answered.status_code >= 500:
+                self._traces.failed(span, str(answered.status_code))
+            return answered
+
+    async def _answered(self, request: Any) -> Any:
         from starlette.responses import JSONResponse
 
         try:
@@ -117,7 +140,9 @@ class Replica:
 
     async def _infer(self, request: Any) -> Any:
         asked = parse_request(self._name, await self._body(request), request.headers.get(HEADER_LENGTH))
-        response = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, asked)
+        response = await asyncio.get_running_loop().run_in_executor(
+            self._thread, in_this_trace(self._answer), asked
+        )
         parts, length = response_body(asked, response)
         if length is None:
             return _response(parts[0], "application/json", {})

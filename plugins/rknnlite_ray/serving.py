@@ -31,6 +31,7 @@ def deployment(
     num_cpus: Optional[float] = None,
     check: bool = True,
     autoscaling: Optional[Mapping[str, Any]] = None,
+    traces: Optional[str] = None,
     **options: Any,
 ) -> Any:
     """An application for ``ray.serve.run``.
@@ -50,6 +51,8 @@ def deployment(
             better for files above some 50 MB, as Serve keeps applications in the memory of the head.
         resources, num_cpus, check: as for ``map_arguments``.
         autoscaling: more of Serve's ``autoscaling_config``, such as ``{"target_ongoing_requests": 2}``.
+        traces: address of a collector of OpenTelemetry that gets a span for each request, below the client's; None: there are
+            no spans.
         options: further arguments of ``rknnlite.open``.
 
     Raises:
@@ -90,6 +93,7 @@ def deployment(
         backend=backend,
         cores=cores,
         max_body=max_body,
+        traces=traces,
         **options,
     )
 

@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 import grpc
 from rknnlite_protocol.grpc_messages import BOARD, HEALTH, INFERENCE, methods
+from rknnlite_protocol.traces import outgoing
 
 from rknnlite.errors import DeviceUnavailable, ParamInvalid, RknnError
 from rknnlite.files.reading import read_bytes
@@ -71,7 +72,7 @@ class Channel:
     def __init__(self, board: Board, retries: bool = True) -> None:
         board.check_key()
         self.board = board
-        self.metadata: Optional[Metadata] = (("authorization", f"Bearer {board.key}"),) if board.key else None
+        self._metadata: Metadata = (("authorization", f"Bearer {board.key}"),) if board.key else ()
         options = [*_OPTIONS, ("grpc.enable_retries", int(retries))]
         target, name = _target(board)
         if board.encrypted and name:
@@ -80,6 +81,11 @@ class Channel:
             self._channel = grpc.secure_channel(target, _credentials(board), options)
         else:
             self._channel = grpc.insecure_channel(target, options)
+
+    @property
+    def metadata(self) -> Metadata:
+        """Of a call that is made now: the key, and the trace of a program that uses OpenTelemetry."""
+        return self._metadata + outgoing()
 
     # -- calls --------------------------------------------------------------------------------------------
 

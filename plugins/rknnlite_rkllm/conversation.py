@@ -167,7 +167,7 @@ class Conversation:
         if self._can_clear and not any(name == "clear_kvcache" for name, *_ in step.before):
             step.before.insert(0, ("clear_kvcache", step.keeps and step.input.kind is not InputKind.TOKEN))
 
-    def text(self, main: MessagesInput) -> str:
+    def text(self, main: MessagesInput, calls: CheckedCallbacks) -> str:
         """A conversation as our template writes it; raises ParamInvalid without one."""
         if self._ours is None:
             raise ParamInvalid(f"librkllmrt does not tell its chat template; {_TEMPLATE}")
@@ -176,7 +176,8 @@ class Conversation:
                 "enable_thinking means nothing to the text that set_chat_template gave; write what has the model think into that "
                 f"text, or {_TEMPLATE}"
             )
-        return self._ours.conversation(main, self._tools).text
+        plain = calls.plain_text
+        return self._ours.conversation(plain.conversation(main), plain.within(self._tools)).text
 
     @property
     def _can_clear(self) -> bool:
@@ -215,7 +216,10 @@ class Conversation:
                 "first, or go on with tokens"
             )
         messages = [*(self._messages or []), message] if continues else [message]
-        text = self.text(MessagesInput(messages, None, turn.enable_thinking))
+        plain = calls.plain_text.marked if not self._ours.as_given else str
+        said = [{**message, "content": plain(message["content"])} for message in messages]
+        talk = MessagesInput(said, None, turn.enable_thinking)
+        text = self._ours.conversation(talk, calls.plain_text.within(self._tools)).text
         return self._rendered(text, messages, blocks, calls)
 
     def _rendered(
@@ -244,7 +248,7 @@ class Conversation:
         messages = checked_messages(main.messages)
         if self._ours is None:
             return self._next_turn(main, messages, calls)
-        return self._rendered(self.text(main), messages, main.blocks, calls)
+        return self._rendered(self.text(main, calls), messages, main.blocks, calls)
 
     # -- the library's own template -----------------------------------------------------------------------
 
@@ -267,7 +271,8 @@ class Conversation:
                 f"came; clear it first (clear_kvcache), or {_TEMPLATE}"
             )
         messages = [*(self._messages or []), message] if continues else [message]
-        goes = self._goes(message["content"], message["role"], thinking, blocks, calls)
+        content = calls.plain_text.marked(message["content"])
+        goes = self._goes(content, message["role"], thinking, blocks, calls)
         known = not continues or self._messages is not None
         before = [] if continues else self._cleared(keep_system=True)
         self._system_first = self._system_first or not (continues and self.cache_kept)

@@ -158,7 +158,7 @@ class RkllmSession(Adapters):
     def rendered(self, messages: MessagesInput) -> list[int]:
         with self._using("rendered"):
             self._stop.clear()  # what ended an earlier run does not end this
-            text = expanded(self._conversation.text(messages), messages)
+            text = expanded(self._conversation.text(messages, self._calls), messages)
             return [int(token) for token in self._calls.tokens(text)]
 
     # -- runs ---------------------------------------------------------------------------------------------

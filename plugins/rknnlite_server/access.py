@@ -6,19 +6,23 @@ import contextlib
 import time
 from typing import Any, Optional
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .app_state import State
-from .audit import is_administrative
+from .audit import ADMINISTRATIVE, is_administrative
 from .errors import ApiError
 from .jobs.inner_call import INNER
+from .page import PAGE_PATHS
 from .rate_limits import Account, account_of_task
+from .streaming import FAILED
 
-__all__ = ["Access"]
+__all__ = ["OPEN_PATHS", "Access"]
 
-_OPEN_PATHS = ("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/")
+_LOADING = ("POST /api/chat", "POST /api/generate")  # they load and unload models where they have no text
+OPEN_PATHS = frozenset(("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", *PAGE_PATHS))
+"""What is answered without a key, and counts for none."""
 
 
 class Access:
@@ -31,14 +35,14 @@ class Access:
         if INNER in scope:
             account_of_task.set(scope[INNER])
             return await self._app(scope, receive, send)
-        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or scope["method"] == "OPTIONS":
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or scope["method"] == "OPTIONS":
             return await self._app(scope, receive, send)
         headers = dict(scope["headers"])
         given = headers.get(b"authorization", b"").decode("latin-1")
         key = headers.get(b"x-api-key", b"").decode("latin-1")  # Anthropic's header
         account = self._state.keyring.account(given or f"Bearer {key}")
         call = f"{scope['method']} {scope['path']}"
-        if not is_administrative(call):
+        if not is_administrative(call) and call not in _LOADING:
             return await self._let_in(account, scope, receive, send)
         start, status = time.perf_counter(), 500
 
@@ -51,9 +55,10 @@ class Access:
         try:
             await self._let_in(account, scope, receive, watched)
         finally:
-            name = account.name if account is not None else ""
-            seconds = time.perf_counter() - start
-            self._state.audit.write(name, _client(scope), call, status, seconds)
+            if is_administrative(call) or scope.get(ADMINISTRATIVE):
+                name = account.name if account is not None else ""
+                seconds = time.perf_counter() - start
+                self._state.audit.write(name, _client(scope), call, scope.get(FAILED, status), seconds)
 
     async def _let_in(self, account: Optional[Account], scope: Scope, receive: Receive, send: Send) -> None:
         if account is None:
@@ -78,7 +83,7 @@ class Access:
 
 
 async def _answer(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
-    answer = JSONResponse(error.body_for(scope["path"]), error.status, error.headers)
+    answer = JSONResponse(error.body_for(scope["path"], Headers(scope=scope)), error.status, error.headers)
     await answer(scope, receive, send)
 
 

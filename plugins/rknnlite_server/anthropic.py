@@ -20,6 +20,7 @@ from .anthropic_requests import as_chat, check_version
 from .app_state import served, state_of
 from .async_helpers import closing
 from .chat import ChatRequest, chat_request, check_count, conversation_of, parts
+from .errors import ApiError
 from .generation import Ended
 from .request_body import Body
 from .served_model import ServedModel
@@ -38,6 +39,8 @@ def anthropic_routes() -> list[BaseRoute]:
     return [
         Route("/v1/messages", messages, methods=["POST"]),
         Route("/v1/messages/count_tokens", count_tokens, methods=["POST"]),
+        Route("/v1/messages/batches", no_batches, methods=["GET", "POST"]),
+        Route("/v1/messages/batches/{rest:path}", no_batches, methods=["GET", "POST", "DELETE"]),
     ]
 
 
@@ -56,8 +59,20 @@ async def count_tokens(request: Request) -> Response:
     """``POST /v1/messages/count_tokens``."""
     body, model = await _body(request)
     limit = state_of(request).settings.max_messages
-    said, _ = await conversation_of(as_chat(body, model, counting=True), model, limit)
-    return JSONResponse({"input_tokens": len(await asyncio.to_thread(model.prompt, said))})
+    talk = await conversation_of(as_chat(body, model, counting=True), model, limit)
+    tokens = await asyncio.to_thread(model.prompt, talk.said, talk.begun)
+    return JSONResponse({"input_tokens": len(tokens)})
+
+
+async def no_batches(request: Request) -> Response:
+    """``/v1/messages/batches``: 501; OpenAI's route does the same work."""
+    error = ApiError(
+        501,
+        "not_supported_error",
+        "batches of messages are not served; /v1/batches takes requests that may wait, in OpenAI's form",
+    )
+    error.headers["x-should-retry"] = "false"  # Anthropic's clients try again at 500 and above
+    raise error
 
 
 async def _body(request: Request) -> tuple[Body, ServedModel]:

@@ -48,12 +48,14 @@ def as_chat(body: Body, model: ServedModel, counting: bool = False) -> Body:
         raise body.wrong("stop_sequences", "a list of texts of one character or more")
     if stops:
         fields["stop"] = list(stops)
+    messages = [*_system(body), *_messages(body)]
     return Body(
         {
             **fields,
             **_tools(body, model),
             **_thinking(body, model),
-            "messages": [*_system(body), *_messages(body)],
+            "messages": messages,
+            "continue_final_message": bool(messages) and messages[-1]["role"] == "assistant",
             "response_format": _format(body),
         }
     )
@@ -78,12 +80,6 @@ def _messages(body: Body) -> list[dict[str, Any]]:
         read = _answer if role == "assistant" else _said
         for piece in read(role, message.get("content"), f"{place}.content"):
             _add(made, piece)
-    if made and made[-1]["role"] == "assistant":
-        raise bad_request(
-            "the last message is the assistant's: prefilling its answer is not supported here, "
-            "the conversation must end with a user message",
-            "messages",
-        )
     return made
 
 
@@ -112,6 +108,8 @@ def _said(role: str, content: Any, place: str) -> list[dict[str, Any]]:
             if not isinstance(name, str) or not name:
                 raise bad_request(f"{where}.tool_use_id: Field required", "messages")
             result = _parts(block.get("content") or "", f"{where}.content")
+            if block.get("is_error") is True:  # no template has a word for it
+                result.insert(0, {"type": "text", "text": "Error: "})
             made.append({"role": "tool", "tool_call_id": name, "content": result})
         elif made and made[-1]["role"] == role:
             made[-1]["content"] += _part(block, where)
@@ -166,9 +164,11 @@ def _part(block: Any, place: str) -> list[dict[str, Any]]:
         return [{"type": "image_url", "image_url": {"url": _picture(source, place)}}]
     if kind == "document" and isinstance(source, dict):
         return _document(source, place)
+    if kind == "search_result":
+        return _parts(block.get("content"), f"{place}.content")
     raise bad_request(
         f"{place}: a block of type {str(kind)[:40]!r} cannot be read here; "
-        "text, image, document, tool_use, tool_result and thinking can, each with its fields",
+        "text, image, document, search_result, tool_use, tool_result and thinking can, each with its fields",
         "messages",
     )
 
@@ -208,7 +208,7 @@ def _tool(tool: Any, place: str) -> dict[str, Any]:
     kind = tool.get("type") if isinstance(tool, dict) else None
     if not isinstance(tool, dict) or kind not in (None, "custom"):
         raise bad_request(
-            f"{place}: a tool of type {str(kind)[:40]!r} is not known here; give name and input_schema",
+            f"{place}: a tool of type {str(kind)[:40]!r} is Anthropic's own, and not served here; give name and input_schema",
             "tools",
         )
     if not isinstance(tool.get("input_schema"), dict):
@@ -229,7 +229,8 @@ def _thinking(body: Body, model: ServedModel) -> dict[str, Any]:
             raise bad_request(f"{model.name} does not support thinking", "thinking")
         if not thinking.has("budget_tokens"):
             raise bad_request("thinking.budget_tokens: Field required", "thinking.budget_tokens")
-        thinking.whole("budget_tokens", 1, 1, 1 << 30)
+        budget = thinking.whole("budget_tokens", 1, 1, 1 << 30)
+        return {"chat_template_kwargs": {"enable_thinking": True}, "thinking_budget_tokens": budget}
     return {"chat_template_kwargs": {"enable_thinking": able and kind != "disabled"}}
 
 

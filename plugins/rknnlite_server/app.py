@@ -22,12 +22,14 @@ from rknnlite.native.board import Board
 
 from .access import Access
 from .anthropic import anthropic_routes
+from .anthropic_headers import RequestIds
 from .app_state import Holding, State
 from .chat import chat_completions
 from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, problem_of
 from .jobs.batch_routes import batch_routes
+from .jobs.figures import JobFigures
 from .jobs.file_routes import file_routes
 from .jobs.runner import run_batches
 from .language_models.load_routes import load_routes
@@ -38,12 +40,13 @@ from .networks.rest import network_routes
 from .ollama import ollama_routes
 from .openapi import openapi
 from .origins import Origins
-from .page import page
+from .page import page_routes
 from .responses.routes import response_routes
 from .served_model import ServedModel
 from .served_speech import ServedSpeech
 from .settings import ServerSettings
 from .speech import speech
+from .traced import TracedRequests
 from .transcriptions import transcriptions, translations
 
 __all__ = ["all_routes", "make_app", "openai_routes"]
@@ -78,7 +81,7 @@ def all_routes() -> list[BaseRoute]:
     """All APIs, figures, and a page to try them."""
     return [
         *network_routes(),  # first: they are looked through for every request
-        Route("/", page),
+        *page_routes(),
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),
         *load_routes(),
@@ -105,16 +108,18 @@ def make_app(
     _add_rpc(state)
     routes = all_routes() if routes is None else routes
     if settings.metrics:
-        state.metrics = Metrics(lambda: state.models.values())
-        state.library.opened = functools.partial(_counted, state.metrics)
+        state.metrics = Metrics(lambda: [*state.models.values(), *state.speech.values()])
+        state.library.open.opened = functools.partial(_counted, state.metrics)
         state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
+        if state.jobs is not None:
+            state.metrics.add(JobFigures(state.jobs))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         if state.rpc is not None:
             await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, on_status))
-        expiring = asyncio.ensure_future(state.library.expire())
+        expiring = asyncio.ensure_future(state.library.open.expire())
         batches = (
             asyncio.ensure_future(run_batches(app, state, state.jobs)) if state.jobs is not None else None
         )
@@ -132,6 +137,7 @@ def make_app(
             on_status("exited", "")
 
     middleware = [
+        Middleware(RequestIds),
         Middleware(Origins, settings=settings),
         Middleware(Access, state=state),
         Middleware(Holding, state=state),
@@ -143,6 +149,8 @@ def make_app(
         middleware.insert(0, allowed)
     if state.metrics is not None:
         middleware.insert(0, Middleware(Counting, found=state.metrics, routes=routes))
+    if state.traces is not None:
+        middleware.insert(0, Middleware(TracedRequests, traces=state.traces, routes=routes))
     app = Starlette(
         routes=routes,
         middleware=middleware,
@@ -191,6 +199,8 @@ async def _load(state: State, on_status: StatusCallback) -> None:
                 return
             what = folder
             spoken = await asyncio.to_thread(ServedSpeech, folder, state.settings)
+            if state.metrics is not None:
+                spoken.ran = functools.partial(state.metrics.sounded, spoken.name)
             state.speech[spoken.name] = spoken
         what = ""
         await state.repository.load_at_start()
@@ -204,21 +214,20 @@ async def _load(state: State, on_status: StatusCallback) -> None:
     if state.stopping:
         return
     state.ready = True
-    on_status(
-        "initialised",
-        ", ".join([*state.models, *state.speech, *(network.name for network in state.repository.loaded)]),
-    )
+    networks = (network.name for network in state.repository.loaded)
+    folder = [f"language models of {state.library.folder}"] if state.library.folder else []
+    on_status("initialised", ", ".join([*state.models, *state.speech, *networks, *folder]))
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
     problem = problem_of(error, request.url.path)
     if problem.status >= 500 and not isinstance(error, ApiError):
         logger.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
-    return JSONResponse(problem.body_for(request.url.path), problem.status, problem.headers)
+    return JSONResponse(problem.body_for(request.url.path, request.headers), problem.status, problem.headers)
 
 
 async def _on_http(request: Request, error: HTTPException) -> Response:
     kind = "not_found_error" if error.status_code == 404 else "invalid_request_error"
     message = f"{request.method} {request.url.path}: {error.detail}"
     problem = ApiError(error.status_code, kind, message)
-    return JSONResponse(problem.body_for(request.url.path), error.status_code, error.headers)
+    return JSONResponse(problem.body_for(request.url.path, request.headers), error.status_code, error.headers)

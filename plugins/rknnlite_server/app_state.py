@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from rknnlite_protocol.traces import Traces
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -12,7 +13,7 @@ from .errors import ApiError, unknown_model
 from .jobs.job_store import JobStore
 from .keys import Keyring
 from .language_models.library import Library
-from .language_models.model_entry import ModelEntry
+from .language_models.model_entry import ModelEntry, Taken
 from .metrics import Metrics
 from .networks.repository import Repository
 from .request_body import Body, read_json
@@ -20,8 +21,9 @@ from .responses.stored_responses import StoredResponses
 from .served_model import ServedModel
 from .served_speech import ServedSpeech
 from .settings import ServerSettings
+from .streaming import while_connected
 
-__all__ = ["Holding", "State", "hold", "served", "served_speech", "state_of"]
+__all__ = ["Holding", "State", "hold", "served", "served_speech", "state_of", "taken"]
 
 _HELD = "rknnlite.held"
 """Of a request's scope: the models that it has taken."""
@@ -31,7 +33,7 @@ class State:
     """Of one application. ``models`` is empty until they are loaded; ``failure`` says why they never will be."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        """Raises ParamInvalid for unusable files of keys and audit, and an unusable folder of batches."""
+        """Raises ParamInvalid for unusable files of keys and audit, and an unusable folder of batches; BackendUnavailable."""
         self.settings = settings
         self.keyring = Keyring(settings.api_keys, settings.api_key_file)
         self.audit = Audit(settings.audit_file)
@@ -42,8 +44,11 @@ class State:
         self.stopping = False
         self.failure = ""
         self.metrics: Optional[Metrics] = None
+        self.traces: Optional[Traces] = Traces(settings.traces) if settings.traces is not None else None
         self.jobs: Optional[JobStore] = (
-            JobStore(settings.batch_dir, settings.batch_bytes) if settings.batch_dir else None
+            JobStore(settings.batch_dir, settings.batch_bytes, settings.batch_days)
+            if settings.batch_dir
+            else None
         )
         self.rpc: Any = None
         self.no_rpc = ""  # why there is none, where one was to be
@@ -70,8 +75,7 @@ class State:
     def end_runs(self) -> None:
         """Stop all runs; those who wait for them are told that the server is stopping."""
         self.stopping = True
-        for model in list(self.models.values()):
-            model.pool.close()
+        self.library.open.end_runs()
 
     async def end_rpc(self, grace: float) -> None:
         """Let calls of gRPC end, after ``grace`` seconds at the latest."""
@@ -87,6 +91,9 @@ class State:
         self.repository.close()
         if self.jobs is not None:
             self.jobs.close()
+        traces, self.traces = self.traces, None
+        if traces is not None:
+            traces.close()
 
 
 def state_of(request: Request) -> State:
@@ -100,9 +107,8 @@ async def served(request: Request, name: str) -> ServedModel:
     """The model of that name, the only one where none is named; it is open until the answer is sent. Raises ApiError."""
     state = state_of(request)
     state.check_ready()
-    entry = hold(request, await state.library.take(name))
-    assert entry.model is not None
-    return entry.model
+    entry = await state.library.find(name)
+    return hold(request, await taken(request, entry)).model
 
 
 def served_speech(request: Request, name: str) -> ServedSpeech:
@@ -117,10 +123,16 @@ def served_speech(request: Request, name: str) -> ServedSpeech:
     return model
 
 
-def hold(request: Request, entry: ModelEntry) -> ModelEntry:
+async def taken(request: Request, entry: ModelEntry) -> Taken:
+    """A model for a request, which may wait for it to be opened as long as its client does. Raises ApiError."""
+    entering = state_of(request).library.enter(entry)
+    return await (entering if entry.place.model is not None else while_connected(request, entering))
+
+
+def hold(request: Request, found: Taken) -> Taken:
     """Give a model that was taken back when the answer to this request is sent, or its client is gone."""
-    request.scope[_HELD].append(entry)
-    return entry
+    request.scope[_HELD].append(found)
+    return found
 
 
 class Holding:
@@ -130,10 +142,10 @@ class Holding:
         self._app, self._state = app, state
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        held: list[ModelEntry] = []
+        held: list[Taken] = []
         scope[_HELD] = held
         try:
             await self._app(scope, receive, send)
         finally:
-            for entry in held:
-                self._state.library.give(entry)
+            for found in held:
+                self._state.library.open.give(found)

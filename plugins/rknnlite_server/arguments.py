@@ -9,9 +9,8 @@ from typing import Any
 
 from rknnlite.errors import ParamInvalid
 
-from .durations import seconds_of
 from .keys import read_keys
-from .settings import ModelSettings, ServerSettings, settings_from_params
+from .settings import ModelSettings, ServerSettings, keep_alive_of, settings_from_params
 
 __all__ = [
     "add_model_arguments",
@@ -205,6 +204,13 @@ def add_repository_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="clients of other machines, too, may pull, create and delete models",
     )
+    parser.add_argument(
+        "--allow-pull",
+        action="append",
+        metavar="HOST",
+        default=[],
+        help="clients may have models fetched from this host, though it has no public address; * for all; repeatable",
+    )
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
@@ -258,6 +264,8 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         default=default.batch_bytes,
         help=f"how much clients may keep there (default: {default.batch_bytes})",
     )
+    kept = f"how long, from their end on; 0: for ever (default: {default.batch_days:g})"
+    parser.add_argument("--batch-days", type=float, metavar="DAYS", default=default.batch_days, help=kept)
     parser.add_argument("--tls-cert", metavar="FILE", default="", help="certificate for https, PEM")
     parser.add_argument("--tls-key", metavar="FILE", default="", help="its key, PEM")
     parser.add_argument(
@@ -278,6 +286,13 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--metrics", action="store_true", help="figures for Prometheus at /metrics")
     parser.add_argument(
+        "--traces",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="send OpenTelemetry's traces to this collector (OTLP over HTTP); without URL as OTEL_* say",
+    )
+    parser.add_argument(
         "--insecure", action="store_true", help="listen on other addresses than loopback without keys"
     )
     parser.add_argument(
@@ -297,7 +312,7 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--params-file",
         metavar="FILE",
-        help="JSON with host, port, timeout, models; replaces those arguments",
+        help="JSON with host, port, timeout, models, llm-repository and what belongs to it; replaces those arguments",
     )
     parser.add_argument(
         "--log-level", type=int, default=0, metavar="N", help="0 (errors) to 4 (everything) (default: 0)"
@@ -317,11 +332,14 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         audit_file=args.audit_file,
         batch_dir=args.batch_dir,
         batch_bytes=args.batch_bytes,
+        batch_days=args.batch_days,
         tls_cert=args.tls_cert,
         tls_key=args.tls_key,
         cors=tuple(args.cors),
         allow_hosts=tuple(args.allow_host),
+        allow_pull=tuple(args.allow_pull),
         metrics=args.metrics,
+        traces=args.traces,
         insecure=args.insecure,
         max_body=args.max_body,
         response_bytes=args.response_bytes,
@@ -339,7 +357,7 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
     base = replace(
         base,
         networks=tuple(base.networks),
-        keep_alive=_keep_alive(args.keep_alive),
+        keep_alive=keep_alive_of(args.keep_alive, "--keep-alive"),
         llm_defaults=defaults,
     )
     if args.grpc_port is not None:
@@ -355,13 +373,6 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         raise ParamInvalid("--alias with several models; name them in a file of parameters (--params-file)")
     made = tuple(ModelSettings(model=_model_file(model), **given) for model in models)
     return ServerSettings(**{**vars(base), "models": made}).checked()
-
-
-def _keep_alive(text: str) -> float:
-    seconds = seconds_of(text)
-    if seconds is None:
-        raise ParamInvalid(f"--keep-alive {text}: no duration; 300, 5m, 1h and -1 are")
-    return seconds
 
 
 def _port(args: argparse.Namespace, models: list[str]) -> int:

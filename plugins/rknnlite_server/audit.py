@@ -17,13 +17,15 @@ import time
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.writing import GrowingFile
 
-__all__ = ["Audit", "is_administrative"]
+__all__ = ["ADMINISTRATIVE", "Audit", "is_administrative"]
 
 logger = logging.getLogger("rknnlite.server.audit")
 _CALLS = re.compile(
     r"(POST|DELETE) (/v2/repository/models/[^/]+/(load|unload)|/models/(load|unload)|/api/(pull|push|create|copy|delete|blobs/.*))"
     r"|/inference\.GRPCInferenceService/RepositoryModel(Load|Unload)|/rknnlite\.\w+/Upload"
 )
+ADMINISTRATIVE = "rknnlite.administrative"
+"""Of a request's scope: it changes what the server offers, though its address does not tell."""
 _LONGEST = 300  # characters of a call
 _PATIENCE = 0.5
 
@@ -38,6 +40,7 @@ class Audit:
 
     def __init__(self, path: str = "") -> None:
         self._path, self._lock = path, threading.Lock()
+        self._lost = 0  # lines since the file could be written
         if path:
             try:
                 self._append(b"")
@@ -61,10 +64,24 @@ class Audit:
         )
         logger.info("%s", line)
         if self._path:
-            try:
-                self._append(line.encode() + b"\n")
-            except OSError as error:
-                logger.error("--audit-file %s: %s; the line was %s", self._path, error.strerror, line)
+            self._keep(line)
+
+    def _keep(self, line: str) -> None:
+        """The server goes on without a file that cannot be written: the problem is told once, and the log has the lines."""
+        lost = self._lost
+        try:
+            self._append((b"\n" if lost else b"") + line.encode() + b"\n")  # half a line may be there
+        except OSError as error:
+            self._lost += 1
+            if not lost:
+                logger.error(
+                    "--audit-file %s: %s; lines are in this log meanwhile", self._path, error.strerror
+                )
+            logger.warning("not in the file: %s", line)
+            return
+        self._lost = 0
+        if lost:
+            logger.error("--audit-file %s is written again; %d lines are missing in it", self._path, lost)
 
     def _append(self, data: bytes) -> None:
         with self._lock:

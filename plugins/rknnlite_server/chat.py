@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Union
 
 from rknnlite_llm.answers import AnswerParser, AnswerPart, PartKind, answer_decoder
+from rknnlite_llm.messages import checked_messages
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -40,6 +41,15 @@ __all__ = [
 
 _MOST_PARTS = 8192
 """Parts of all messages together, each of which takes a while to be looked at."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What was said, the tools, and the beginning of the answer, which the model goes on with."""
+
+    said: MessagesInput
+    tools: Tools
+    begun: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ class ChatAnswer:
         return message
 
 
-async def conversation_of(body: Body, model: ServedModel, limit: int) -> tuple[MessagesInput, Tools]:
+async def conversation_of(body: Body, model: ServedModel, limit: int) -> Conversation:
     """The conversation of a request with its pictures, and the tools; ``limit`` is the number of messages.
 
     Raises ApiError, ParamInvalid.
@@ -111,6 +121,7 @@ async def conversation_of(body: Body, model: ServedModel, limit: int) -> tuple[M
     if not messages:
         raise bad_request("messages must be a list with one message or more", "messages")
     check_count(messages, limit)
+    messages = model.settings.made.conversation(messages)
     for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
         if body.has(old):
             raise bad_request(f"{old} is not supported, give {new} instead", old)
@@ -121,6 +132,9 @@ async def conversation_of(body: Body, model: ServedModel, limit: int) -> tuple[M
         raise bad_request(
             "chat_template_kwargs.enable_thinking must be true or false", "chat_template_kwargs"
         )
+    begun = ""
+    if body.flag("continue_final_message"):
+        messages, begun = _begun(messages, model)
     said = MessagesInput(
         messages,
         tools.offered,
@@ -131,18 +145,38 @@ async def conversation_of(body: Body, model: ServedModel, limit: int) -> tuple[M
     said = await model.media.attached(said, messages)
     if not body.flag("parse_special"):  # what looks like a control token in a message is text
         said = await asyncio.to_thread(model.plain_text.conversation, said)
-    return said, tools
+        begun = model.plain_text.marked(begun)
+    return Conversation(said, tools, begun)
+
+
+def _begun(messages: list[Any], model: ServedModel) -> tuple[list[Any], str]:
+    """The messages before the last one, and its text, with which the answer has begun; raises ApiError."""
+    (last,) = checked_messages(messages[-1:])
+    if last["role"] != "assistant" or last.get("tool_calls") or len(messages) == 1:
+        raise bad_request(
+            "the last message is the assistant's: its answer goes on only behind another message, with text and without calls",
+            "messages",
+        )
+    if model.form.name == "harmony":
+        raise bad_request(f"{model.name} answers in channels: its answer cannot be begun", "messages")
+    return messages[:-1], str(last["content"])
 
 
 async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatRequest:
     """Read a request; ``limit`` is the number of messages. Raises ApiError, ParamInvalid."""
-    said, tools = await conversation_of(body, model, limit)
+    talk = await conversation_of(body, model, limit)
+    said, tools = talk.said, talk.tools
     rule = response_rule(body)
-    tokens = await asyncio.to_thread(model.prompt, said)
+    if talk.begun and (rule is not None or said.enable_thinking):
+        raise bad_request("an answer that is begun can neither be bound nor follow a thought", "messages")
+    tokens = await asyncio.to_thread(model.prompt, said, talk.begun)
     shared = common(body, model, top_logprobs(body))
     bound = await asyncio.to_thread(
         model.constraint, rule, tools, model.thinks_first(tokens, said.enable_thinking)
     )
+    budget = body.whole("thinking_budget_tokens", 0, 1, 1 << 30)
+    if budget and (said.enable_thinking or model.opens_thought(tokens)):
+        bound = model.thinking_within(budget, model.opens_thought(tokens), bound)
     work = Work(
         tuple(tokens),
         shared.sampling,
@@ -150,7 +184,7 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
         shared.stop,
         bound,
         shared.top,
-        model.media.input_of(said, tokens, model.prompt_text(said)),
+        model.media.input_of(said, tokens, model.prompt_text(said, talk.begun)),
         answer_decoder(model.tokenizer, model.form, bool(tools.offered)),
     )
     return ChatRequest(model, work, shared, tools, model.opens_thought(tokens))
@@ -173,7 +207,10 @@ async def parts(
     parser = request.parser()
     async with closing(generate(request.model, work, timeout)) as items:
         async for item in items:
-            yield (parser.finish() if isinstance(item, Ended) else parser.push(item.text)), item
+            found = parser.finish() if isinstance(item, Ended) else parser.push(item.text)
+            if not request.tools.parallel:  # where no grammar binds the model, it may have called more
+                found = [part for part in found if part.call < 1]
+            yield found, item
 
 
 async def whole_answer(request: ChatRequest, work: Work, timeout: float) -> ChatAnswer:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Optional, Union
 
 from rknnlite_llm.tokenizer import TextTooLong
@@ -25,6 +26,7 @@ __all__ = [
     "as_api_error",
     "as_network_error",
     "bad_request",
+    "is_anthropic",
     "is_inference",
     "problem_of",
     "unknown_model",
@@ -42,6 +44,13 @@ def is_inference(path: str) -> bool:
     return _INFERENCE_PATH.match(path) is not None
 
 
+def is_anthropic(path: str, headers: Mapping[str, str]) -> bool:
+    """Whether a request speaks Anthropic's API: OpenAI's has a list of models at the same path."""
+    return path.startswith("/v1/messages") or (
+        path.startswith("/v1/models") and "anthropic-version" in headers
+    )
+
+
 _ANTHROPIC = {
     401: "authentication_error",
     403: "permission_error",
@@ -51,6 +60,7 @@ _ANTHROPIC = {
     501: "invalid_request_error",
     503: "overloaded_error",
     504: "timeout_error",
+    529: "overloaded_error",
 }
 """Anthropic's words for types of errors, by status."""
 
@@ -89,9 +99,9 @@ class ApiError(Exception):
         kind = _ANTHROPIC.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
         return {"type": "error", "error": {"type": kind, "message": self.message}}
 
-    def body_for(self, path: str) -> dict[str, Any]:
-        """The object that clients of that route get."""
-        if path.startswith("/v1/messages"):
+    def body_for(self, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+        """The object that clients of that route get; ``headers`` are those of the request."""
+        if is_anthropic(path, headers):
             return self.anthropic_body
         return self.plain_body if path.startswith("/api/") or is_inference(path) else self.body
 
@@ -101,6 +111,7 @@ def bad_request(message: str, param: Optional[str] = None, code: Optional[str] =
     return ApiError(400, "invalid_request_error", message, param, code)
 
 
+_MOST_NAMES = 20
 _THEIRS = (InputInvalid, ParamInvalid)
 _BUSY = (ContextInvalid, OutOfMemory, BackendUnavailable)
 _OURS = (ModelInvalid, ModelUnsupported)
@@ -108,7 +119,9 @@ _OURS = (ModelInvalid, ModelUnsupported)
 
 def unknown_model(name: str, known: Iterable[str]) -> ApiError:
     """404 for a name that no model has; ``known`` are those that there are."""
-    there = ", ".join(known) or "none"
+    names = list(known)
+    there = ", ".join(names[:_MOST_NAMES]) or "none"
+    there += f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ApiError(
         404,
         "invalid_request_error",
@@ -148,4 +161,11 @@ def as_network_error(error: BaseException) -> ApiError:
 
 def problem_of(error: BaseException, path: str) -> ApiError:
     """An error as an answer to clients of that route."""
-    return as_network_error(error) if is_inference(path) else as_api_error(error)
+    if is_inference(path):
+        return as_network_error(error)
+    problem = as_api_error(error)
+    if problem.status == 429 and is_anthropic(
+        path, {}
+    ):  # the queue is full: 429 is what a key has too much of
+        problem.status = problem.code = 529
+    return problem

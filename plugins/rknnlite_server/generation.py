@@ -29,6 +29,7 @@ from .errors import ApiError
 from .rate_limits import spend_tokens
 from .served_model import ServedModel
 from .stop_strings import StopStrings
+from .traced import trace_run
 
 __all__ = ["Ended", "Piece", "Work", "generate"]
 
@@ -84,13 +85,18 @@ async def generate(
     """Pieces, then ``Ended``; closing it ends the run within one token. Raises what the run raises."""
     arrived = time.perf_counter()
     async with model.turnstile.turn(timeout):
-        spend_tokens(len(work.tokens))
+        spent = len(work.tokens)
+        spend_tokens(spent)
         session = await _taken(model, work)
         try:
             async with closing(_run(model, session, work, timeout, arrived)) as items:
                 async for item in items:
                     if isinstance(item, Piece):
-                        spend_tokens(len(item.tokens))
+                        count = len(item.tokens)
+                    else:  # tokens of pictures, and those that are no text
+                        count = max(0, item.prompt_tokens + item.completion_tokens - spent)
+                    spent += count
+                    spend_tokens(count)
                     yield item
         finally:
             model.pool.give(session)
@@ -123,6 +129,7 @@ async def _run(
     run = session.run_async(work.input, InferParams(max_new_tokens=work.max_tokens))
     run.add_done_callback(lambda _: post(None))
     run.add_done_callback(lambda done: model.ran(arrived, done))
+    trace_run(model.name, work.sampling, work.max_tokens, arrived, run)
     deadline = loop.time() + timeout
     try:
         while True:

@@ -41,7 +41,7 @@ def common(body: Body, model: ServedModel, top: Optional[int]) -> Common:
     options = body.object("stream_options")
     return Common(
         _sampling(body, model),
-        _stops(body),
+        _stops(body) if body.has("stop") else model.settings.made.stop,
         body.whole("n", 1, 1, _MOST_CHOICES),
         body.flag("stream"),
         options.flag("include_usage"),
@@ -66,17 +66,16 @@ def _sampling(body: Body, model: ServedModel) -> SamplingParams:
         repeat_penalty=body.number(repeat, default.repeat_penalty, 0.01, 100),
         frequency_penalty=body.number("frequency_penalty", default.frequency_penalty, -100, 100),
         presence_penalty=body.number("presence_penalty", default.presence_penalty, -100, 100),
-        seed=_seed(body),
-        min_p=body.number("min_p", 0, 0, 1),
+        seed=_seed(body, model.settings.made.seed),
+        min_p=body.number("min_p", model.settings.made.min_p, 0, 1),
         logit_bias=_biases(body, model.config.vocab_size),
     )
 
 
-def _seed(body: Body) -> Optional[int]:
+def _seed(body: Body, default: int) -> Optional[int]:
     """A seed from 0 up; None: each answer has another."""
-    if not body.has("seed") or body.fields["seed"] == -1:
-        return None
-    return body.whole("seed", 0, -_SEEDS // 2, _SEEDS - 1) % _SEEDS
+    seed = body.whole("seed", default, -_SEEDS // 2, _SEEDS - 1)
+    return None if seed == -1 else seed % _SEEDS
 
 
 def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:

@@ -100,6 +100,8 @@ class Keyring:
         """Whether there are no keys, and everybody is let in."""
         self._state = self._file_state()
         self._take(read_keys(path) if path else ())
+        if path:
+            self._warn()
 
     def account(self, authorization: str) -> Optional[Account]:
         """Whose request it is by its header ``Authorization``, None for nobody's; takes the same time for each key.
@@ -135,7 +137,19 @@ class Keyring:
             logger.error("%s; the keys stay as they were", error)
             return
         self._take(found)
+        self._warn()
         logger.info("--api-key-file %s was changed: %d keys", self._path, len(found))
+
+    def _warn(self) -> None:
+        """Others should not read the keys; who is in the file's group may be meant to."""
+        try:
+            mode = os.stat(self._path).st_mode  # noqa: PTH116
+        except (OSError, ValueError):
+            return
+        if os.name == "posix" and mode & 0o007:
+            logger.warning(
+                "--api-key-file %s: every user of this machine may read it; run chmod o= on it", self._path
+            )
 
     def _file_state(self) -> Optional[tuple[int, ...]]:
         try:

@@ -5,34 +5,41 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rknnlite.extras import missing
 from rknnlite.spi.llm import RunSummary
 
 from .errors import ApiError
+from .route_paths import RoutePaths
 from .served_model import ServedModel
+from .served_speech import ServedSpeech
 
 __all__ = ["Counting", "Metrics", "metrics"]
 
 _FIRST = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _EACH = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 _WHOLE = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-_ELSE = "other"  # so that made-up paths make no figures of their own
 
 
 class Metrics:
     """A registry of its own; the figures may be counted in any thread."""
 
-    def __init__(self, models: Callable[[], Iterable[ServedModel]]) -> None:
+    def __init__(self, models: Callable[[], Iterable[Union[ServedModel, ServedSpeech]]]) -> None:
         """``models`` tells which there are at the moment. Raises BackendUnavailable without the package prometheus-client."""
         try:
-            from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+            from prometheus_client import (
+                CollectorRegistry,
+                Counter,
+                Histogram,
+                ProcessCollector,
+                generate_latest,
+            )
             from prometheus_client.core import GaugeMetricFamily
         except ImportError as error:
             raise missing("server", "--metrics needs prometheus-client", error) from None
@@ -52,6 +59,8 @@ class Metrics:
         self._generated = counter("generated_tokens", "Tokens that were generated", "model")
         self._guessed = counter("guessed_tokens", "Tokens that were guessed ahead", "model")
         self._accepted = counter("accepted_tokens", "Guessed tokens that were chosen", "model")
+        self._sound = counter("sound_seconds", "Sound that was written down or said", "model")
+        self._sound_run = counter("sound_run_seconds", "Time that this took", "model")
         self._failed = counter("failed_runs", "Runs of a model that ended with an error", "model")
         self._first = histogram(
             "first_token_seconds", "Time to the first token, waiting included", "model", _FIRST
@@ -60,6 +69,7 @@ class Metrics:
             "token_seconds", "Time per token behind the first, mean of a run", "model", _EACH
         )
         registry.register(self)
+        ProcessCollector(registry=registry)
 
     def collect(self) -> Iterator[Any]:
         """What is counted at the moment somebody asks (the collector's part of Prometheus' interface)."""
@@ -96,6 +106,11 @@ class Metrics:
                 (summary.end - summary.first_token) / (summary.n_decode_tokens - 1)
             )
 
+    def sounded(self, model: str, sound: float, seconds: float) -> None:
+        """Count ``sound`` seconds that a speech model heard or said in ``seconds``."""
+        self._sound.labels(model).inc(sound)
+        self._sound_run.labels(model).inc(seconds)
+
     def add(self, collector: Any) -> None:
         """Further figures, which are read when somebody asks."""
         self._registry.register(collector)
@@ -121,10 +136,7 @@ class Counting:
     """Around the whole application: status and time of each request, under the path of its route."""
 
     def __init__(self, app: ASGIApp, found: Metrics, routes: Sequence[BaseRoute]) -> None:
-        self._app, self._metrics = app, found
-        self._paths = [
-            (route.path, route.path_regex) for route in routes if isinstance(route, (Route, Mount))
-        ]
+        self._app, self._metrics, self._paths = app, found, RoutePaths(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -140,7 +152,4 @@ class Counting:
         try:
             return await self._app(scope, receive, watched)
         finally:
-            self._metrics.answered(self._route(scope["path"]), status, time.perf_counter() - start)
-
-    def _route(self, path: str) -> str:
-        return next((known for known, pattern in self._paths if pattern.match(path)), _ELSE)
+            self._metrics.answered(self._paths.of(scope["path"]), status, time.perf_counter() - start)

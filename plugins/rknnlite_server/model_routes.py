@@ -8,8 +8,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from .anthropic_models import model_info, model_page
+from .anthropic_requests import check_version
 from .app_state import served, state_of
-from .errors import bad_request
+from .errors import bad_request, is_anthropic
 from .language_models.model_entry import ModelEntry
 from .served_model import ServedModel
 
@@ -23,10 +25,13 @@ async def health(request: Request) -> Response:
 
 
 async def models(request: Request) -> Response:
-    """``GET /v1/models``."""
+    """``GET /v1/models``, in OpenAI's words or Anthropic's."""
     state = state_of(request)
     state.check_ready()
     entries = await state.library.index()
+    if is_anthropic(request.url.path, request.headers):
+        check_version(request)
+        return JSONResponse(model_page(entries, request.query_params))
     spoken = [model.card for model in state.speech.values()]
     return JSONResponse({"object": "list", "data": [*map(entry_card, entries), *spoken]})
 
@@ -36,6 +41,9 @@ async def one_model(request: Request) -> Response:
     state = state_of(request)
     state.check_ready()
     name = request.path_params["name"]
+    if is_anthropic(request.url.path, request.headers):
+        check_version(request)
+        return JSONResponse(model_info(await state.library.find(name)))
     spoken = state.speech.get(name)
     card = spoken.card if spoken is not None else entry_card(await state.library.find(name))
     return JSONResponse(card)
@@ -47,11 +55,12 @@ def entry_card(entry: ModelEntry) -> dict[str, Any]:
     card = {"id": entry.name, "object": "model", "created": created, "owned_by": "rknn"}
     if entry.model is not None:
         card["meta"] = entry.model.meta
+        card["capabilities"] = list(entry.model.abilities)
     if entry.pinned:
         return card
     status: dict[str, Any] = {"value": entry.status}
-    if entry.total:
-        status.update(done=entry.done, total=entry.total)
+    if entry.place.total:
+        status.update(done=entry.place.done, total=entry.place.total)
     if entry.reason and entry.model is None:
         status["error"] = entry.reason
     return {**card, "status": status}
@@ -64,12 +73,13 @@ async def tokenize(request: Request) -> Response:
     name = "content" if body.has("content") else "prompt"
     if not body.has(name):
         raise bad_request("content is missing", "content")
-    return await asyncio.to_thread(_tokenized, model, body.text(name), body.flag("with_pieces"))
+    special = body.flag("parse_special", True)
+    return await asyncio.to_thread(_tokenized, model, body.text(name), special, body.flag("with_pieces"))
 
 
-def _tokenized(model: ServedModel, text: str, with_pieces: bool) -> Response:
+def _tokenized(model: ServedModel, text: str, special: bool, with_pieces: bool) -> Response:
     """In a thread of its own: megabytes of text take a while to be cut, and to be written as JSON."""
-    tokens = model.tokenizer.encode(text)
+    tokens = model.tokenizer.encode(text if special else model.plain_text.within(text))
     if with_pieces:
         return JSONResponse({"tokens": [{"id": token, "piece": model.token_text(token)} for token in tokens]})
     return JSONResponse({"tokens": tokens})

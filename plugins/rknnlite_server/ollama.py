@@ -17,6 +17,7 @@ from rknnlite.files.json_text import parse_json
 
 from .app_state import hold, state_of
 from .async_helpers import closing
+from .audit import ADMINISTRATIVE
 from .chat import ChatRequest, chat_request, check_count, parts
 from .completions import completion_work
 from .generation import Ended, Piece
@@ -64,11 +65,15 @@ def ollama_routes() -> list[BaseRoute]:
 
 @dataclass(frozen=True)
 class _Ask:
-    """A request under way; ``plain``: an answer of ``/api/generate``, not a message. ``start`` in perf_counter seconds."""
+    """A request under way; ``plain``: an answer of ``/api/generate``, not a message.
+
+    ``start``, and ``loaded``, when its model was there, in perf_counter seconds.
+    """
 
     chat: ChatRequest
     plain: bool
     start: float
+    loaded: float
     timeout: float
 
     def head(self) -> dict[str, Any]:
@@ -134,9 +139,10 @@ async def chat(request: Request) -> Response:
     if not messages:
         return await _rested(request, body, {"message": {"role": "assistant", "content": ""}})
     model = await model_of(request, body)
+    loaded = time.perf_counter()
     model.must_generate()
     asked = await chat_request(as_chat(body, model, messages), model, limit)
-    return await _answer(request, asked, False, start)
+    return await _answer(request, asked, False, start, loaded)
 
 
 async def generate(request: Request) -> Response:
@@ -146,6 +152,7 @@ async def generate(request: Request) -> Response:
     if not body.text("prompt") and not body.has("images"):
         return await _rested(request, body, {"response": ""})
     model = await model_of(request, body)
+    loaded = time.perf_counter()
     model.must_generate()
     limit = state_of(request).settings.max_messages
     check_count([body.fields], limit)
@@ -155,7 +162,7 @@ async def generate(request: Request) -> Response:
         asked = ChatRequest(model, work, shared, Tools(), False)
     else:
         asked = await chat_request(as_chat(body, model, messages), model, limit)
-    return await _answer(request, asked, True, start)
+    return await _answer(request, asked, True, start, loaded)
 
 
 async def _rested(request: Request, body: Body, empty: dict[str, Any]) -> Response:
@@ -163,23 +170,24 @@ async def _rested(request: Request, body: Body, empty: dict[str, Any]) -> Respon
 
     Models are loaded so also where that is left to clients. Those of the command line stay.
     """
+    request.scope[ADMINISTRATIVE] = True
     library, seconds = state_of(request).library, keep_alive(body)
     entry = await entry_of(request, body)
     leaves = seconds == 0 and not entry.pinned
     if leaves:
         library.unload(entry)
     else:
-        hold(request, await library.load(entry))
-        assert entry.model is not None
-        entry.model.must_generate()
+        loading = library.load(entry, state_of(request).settings.timeout)
+        found = hold(request, await while_connected(request, loading))
+        found.model.must_generate()
         if seconds is not None:
-            entry.keep = seconds
+            found.place.keep = seconds
     head = {"model": entry.name, "created_at": timestamp(time.time())}
     return JSONResponse({**head, **empty, "done": True, "done_reason": "unload" if leaves else "load"})
 
 
-async def _answer(request: Request, asked: ChatRequest, plain: bool, start: float) -> Response:
-    ask = _Ask(asked, plain, start, state_of(request).settings.timeout)
+async def _answer(request: Request, asked: ChatRequest, plain: bool, start: float, loaded: float) -> Response:
+    ask = _Ask(asked, plain, start, loaded, state_of(request).settings.timeout)
     if asked.common.stream:
         return await line_stream(request, _lines(ask))
     return JSONResponse(await while_connected(request, _whole(ask)))
@@ -223,7 +231,7 @@ async def _pieces(ask: _Ask) -> AsyncGenerator[dict[str, Any], None]:
                 last = calls.finish()
                 if last:
                     yield {**ask.piece("", "", last), "done": False}
-                yield {**ask.piece(calls.spoilt), "done": True, **_figures(item, ask.start)}
+                yield {**ask.piece(calls.spoilt), "done": True, **_figures(item, ask)}
 
 
 def _piece(ask: _Ask, calls: _Calls, part: AnswerPart) -> Optional[dict[str, Any]]:
@@ -240,13 +248,13 @@ def _chances(chat: ChatRequest, item: object) -> dict[str, Any]:
     return {"logprobs": told["content"]} if told is not None else {}
 
 
-def _figures(ended: Ended, start: float) -> dict[str, Any]:
-    """Durations in nanoseconds. The model was loaded before; waiting for other requests is in the total only."""
+def _figures(ended: Ended, ask: _Ask) -> dict[str, Any]:
+    """Durations in nanoseconds; waiting for other requests is in the total only."""
     summary = ended.summary
     return {
         "done_reason": ended.reason,
-        "total_duration": _ns(time.perf_counter() - start),
-        "load_duration": 0,
+        "total_duration": _ns(time.perf_counter() - ask.start),
+        "load_duration": _ns(ask.loaded - ask.start),
         "prompt_eval_count": ended.prompt_tokens,
         "prompt_eval_duration": _ns(summary.first_token - summary.start),
         "eval_count": ended.completion_tokens,

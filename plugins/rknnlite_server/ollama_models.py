@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import hashlib
 import math
 import time
-from typing import Any
+from dataclasses import replace
+from typing import Any, Optional
 
+from rknnlite_llm.model_facts import ModelFacts, facts_of
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -16,14 +19,16 @@ from rknnlite import __version__
 from .app_state import state_of
 from .errors import ApiError
 from .language_models.model_entry import ModelEntry
-from .ollama_requests import model_of
-from .served_model import ServedModel
+from .language_models.parameters import modelfile, parameter_lines
+from .ollama_requests import entry_of
+from .served_model import ServedModel, abilities_of
 
 __all__ = ["API_VERSION", "ps", "show", "tags", "timestamp", "unsupported", "version"]
 
 API_VERSION = "0.12.11"
 """The version of Ollama that answers are modelled on; clients decide by it what they may ask for."""
 
+_LEFT_OUT = ("system", "license", "messages")
 _NEVER = "9999-12-31T23:59:59Z"  # models stay as long as the server runs
 _LATEST = ":latest"
 _UNKNOWN = {
@@ -33,7 +38,6 @@ _UNKNOWN = {
     "parameter_size": "",
     "quantization_level": "",
 }
-_DEFAULTS = ("temperature", "top_k", "top_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
 
 
 def timestamp(seconds: float) -> str:
@@ -55,37 +59,65 @@ async def tags(request: Request) -> Response:
 
 
 async def ps(request: Request) -> Response:
-    """``GET /api/ps``: the same models, all of them loaded."""
+    """``GET /api/ps``: the models that are loaded, each by the name under which it was."""
     state = state_of(request)
     state.check_ready()
-    entries = [entry for entry in await state.library.index() if entry.model is not None]
-    return JSONResponse({"models": [_running(entry, entry.model) for entry in entries if entry.model]})
+    loaded = [(entry, entry.place.model) for entry in await state.library.index()]
+    return JSONResponse(
+        {"models": [_running(entry, model) for entry, model in loaded if model and model.name == entry.name]}
+    )
 
 
 async def show(request: Request) -> Response:
-    """``POST /api/show``: one model."""
-    body = await state_of(request).json(request)
-    model = await model_of(request, body)
-    family, meta, sampling = _family(model), model.meta, model.settings.sampling
-    told = {
-        "modelfile": f"# {model.name} is served by rknnlite; it has no Modelfile\n",
-        "parameters": "\n".join(f"{name:<30} {getattr(sampling, name):g}" for name in _DEFAULTS),
-        "template": model.chat_template,
-        "details": _details(model),
-        "model_info": {
-            "general.architecture": family,
-            "general.basename": model.name,
-            **({"general.parameter_count": meta["n_params"]} if meta["n_params"] else {}),
-            f"{family}.context_length": model.limit,
-            f"{family}.embedding_length": meta["n_embd"],
-            f"{family}.vocab_size": meta["n_vocab"],
-            "tokenizer.ggml.bos_token_id": model.tokenizer.bos_id,
-            "tokenizer.ggml.eos_token_id": model.tokenizer.eos_id,
-        },
-        "capabilities": list(model.abilities),
-        "modified_at": timestamp(model.created),
+    """``POST /api/show``: one model, which is not opened for that."""
+    state = state_of(request)
+    body = await state.json(request)
+    entry = await entry_of(request, body)
+    settings, model = entry.settings, entry.model
+    facts = await asyncio.to_thread(_facts, entry, model)
+    template = settings.made.template or facts.template
+    sees, embeds = bool(settings.model2), settings.embedding or facts.embeds
+    info = {
+        "general.architecture": facts.family,
+        "general.basename": entry.name,
+        "general.parameter_count": model.meta["n_params"] if model is not None else None,
+        f"{facts.family}.context_length": facts.context or None,
+        f"{facts.family}.embedding_length": facts.hidden or None,
+        f"{facts.family}.vocab_size": facts.vocabulary or None,
+        "tokenizer.ggml.bos_token_id": facts.bos,
+        "tokenizer.ggml.eos_token_id": facts.eos,
     }
-    return JSONResponse(told)
+    told = {
+        "modelfile": modelfile(entry.name, settings, template),
+        "parameters": "\n".join(f"{name:<30} {value}" for name, value in parameter_lines(settings)),
+        "template": template,
+        "system": settings.made.system,
+        "license": settings.made.license,
+        "messages": list(settings.made.messages),
+        "details": _details(model) if model is not None else _details_of_files(entry, facts),
+        "model_info": {name: value for name, value in info.items() if value is not None},
+        "capabilities": abilities_of(template, embeds, sees),
+        "modified_at": timestamp(entry.modified if model is None else model.created),
+    }
+    return JSONResponse({name: value for name, value in told.items() if value or name not in _LEFT_OUT})
+
+
+def _facts(entry: ModelEntry, model: Optional[ServedModel]) -> ModelFacts:
+    if model is None:
+        facts = facts_of(entry.stored) if entry.stored is not None else ModelFacts()
+        limit = entry.settings.ctx_size or facts.context
+        return replace(facts, context=min(limit, facts.context))
+    meta, tokenizer = model.meta, model.tokenizer
+    return ModelFacts(
+        _family(model),
+        model.limit,
+        meta["n_embd"],
+        meta["n_vocab"],
+        model.chat_template,
+        model.embeds,
+        tokenizer.bos_id,
+        tokenizer.eos_id,
+    )
 
 
 async def unsupported(request: Request) -> Response:
@@ -101,10 +133,20 @@ def _running(entry: ModelEntry, model: ServedModel) -> dict[str, Any]:
     ends = _NEVER if math.isinf(entry.left) else timestamp(time.time() + entry.left)
     return {
         **_card(model),
+        **(
+            {"digest": entry.place.identity, "details": _entry_card(entry)["details"]} if entry.stored else {}
+        ),
         "expires_at": ends,
+        "size": entry.place.size or model.meta["size"],
         "size_vram": _on_device(model),
         "context_length": model.limit,
     }
+
+
+def _details_of_files(entry: ModelEntry, facts: ModelFacts) -> dict[str, Any]:
+    kind = entry.stored.kind.value if entry.stored is not None else "rknn"
+    families = [facts.family] if facts.family else []
+    return {**_UNKNOWN, "format": kind, "family": facts.family, "families": families}
 
 
 def _entry_card(entry: ModelEntry) -> dict[str, Any]:
@@ -120,7 +162,7 @@ def _entry_card(entry: ModelEntry) -> dict[str, Any]:
         "model": name,
         "modified_at": timestamp(entry.modified),
         "size": entry.file_size,
-        "digest": entry.state,
+        "digest": entry.place.identity,
         "details": {**details, "format": stored.kind.value},
     }
 

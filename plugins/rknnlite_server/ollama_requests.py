@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from starlette.requests import Request
 
-from .app_state import hold, state_of
+from .app_state import hold, state_of, taken
 from .durations import seconds_of
 from .errors import ApiError, bad_request
 from .language_models.model_entry import ModelEntry
@@ -73,11 +73,10 @@ async def model_of(request: Request, body: Body) -> ServedModel:
     """The same, opened, until the answer is sent; then it stays for ``keep_alive``. Raises ApiError."""
     seconds = keep_alive(body)
     found = await entry_of(request, body)
-    entry = hold(request, await state_of(request).library.enter(found))
+    held = hold(request, await taken(request, found))
     if seconds is not None:
-        entry.keep = seconds
-    assert entry.model is not None
-    return entry.model
+        held.place.keep = seconds
+    return held.model
 
 
 def as_chat(body: Body, model: ServedModel, messages: list[Any]) -> Body:

@@ -17,9 +17,11 @@ from typing import Optional
 
 from .errors import ApiError
 
-__all__ = ["Account", "Limits", "account_of_task", "owner_of_task", "spend_tokens"]
+__all__ = ["TOKENS_A_SECOND", "Account", "Limits", "account_of_task", "owner_of_task", "spend_tokens"]
 
 _MINUTE = 60.0
+TOKENS_A_SECOND = 50
+"""What a second of sound counts: the positions that Whisper's encoder makes of it."""
 
 
 @dataclass(frozen=True)

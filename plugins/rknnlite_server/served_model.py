@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 from rknnlite_llm import Package, Tokenizer, open_llm
 from rknnlite_llm.answers import (
+    ThoughtBudget,
     answer_format,
     can_think,
     ends_in_thought,
@@ -26,7 +28,6 @@ from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 from rknnlite_llm.grammars import Grammars
 from rknnlite_llm.host_sampling import Constraint
 from rknnlite_llm.inputs import expanded
-from rknnlite_llm.plain_text import PlainText
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.files.reading import read_text
@@ -49,7 +50,7 @@ from .session_pool import SessionPool
 from .settings import ModelSettings, ServerSettings
 from .tool_choice import Tools
 
-__all__ = ["ServedModel"]
+__all__ = ["ServedModel", "abilities_of"]
 
 _VOCAB_TYPE_BPE = 2
 """``LLAMA_VOCAB_TYPE_BPE`` of llama.cpp, by whose numbers the field ``vocab_type`` of ``/v1/models`` goes."""
@@ -88,7 +89,7 @@ class ServedModel:
             if self.limit < 1:
                 raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
             self.tokenizer.made_for(self.limit, self.name)
-            self.plain_text = PlainText(self.tokenizer.special)
+            self.plain_text = self.tokenizer.plain_text
             self.form = answer_format(self._source)
             self._rules = Grammars(self.tokenizer, config.vocab_size, self.end_ids)
             self.media = media_of(
@@ -102,6 +103,15 @@ class ServedModel:
         except BaseException:
             self.context.close()
             raise
+
+    def under(self, settings: ModelSettings) -> ServedModel:
+        """The same open model with another name, and other assumptions about requests; closing one closes all."""
+        settings = replace(settings, model=self.settings.model)
+        if settings == self.settings:
+            return self
+        other = copy.copy(self)
+        other.settings, other.name = settings, settings.name
+        return other
 
     def _session(self) -> LlmSession:
         session = self.context.session(self.params(self.settings.sampling), self.callbacks)
@@ -121,16 +131,19 @@ class ServedModel:
             speculate=self.settings.draft_and_adapters.speculate,
         )
 
-    def prompt(self, messages: MessagesInput) -> list[int]:
-        """The tokens of a conversation; takes time, so not in the event loop. Raises ParamInvalid, InputInvalid."""
-        text = self.template.conversation(messages, []).text
-        return self.tokenizer.encode(expanded(text, messages))
+    def prompt(self, messages: MessagesInput, begun: str = "") -> list[int]:
+        """The tokens of a conversation, with the beginning of the answer; takes time, so not in the event loop.
 
-    def prompt_text(self, messages: MessagesInput) -> Callable[[], str] | None:
+        Raises ParamInvalid, InputInvalid.
+        """
+        text = self.template.conversation(messages, []).text
+        return self.tokenizer.encode(expanded(text, messages) + begun)
+
+    def prompt_text(self, messages: MessagesInput, begun: str = "") -> Callable[[], str] | None:
         """What makes the text of a conversation, where images do not go with tokens; else None."""
         if self.context.traits.media_beside_tokens:
             return None
-        return lambda: self.template.conversation(messages, []).text
+        return lambda: self.template.conversation(messages, []).text + begun
 
     def constraint(
         self, rule: Rule | None, tools: Tools, thinking: bool = False
@@ -167,6 +180,14 @@ class ServedModel:
                 return None
             raise ApiError(501, "not_supported_error", str(error)) from None
         return lambda: self._rules.constraint(bound)
+
+    def thinking_within(
+        self, budget: int, thinking: bool, inner: Callable[[], Constraint] | None
+    ) -> Callable[[], Constraint] | None:
+        """A constraint that ends a thought after so many tokens, beside another one; see ``ThoughtBudget``."""
+        if not self.context.traits.host_sampling or self.form.name == "harmony":
+            return inner
+        return lambda: ThoughtBudget(self.form, self.tokenizer, budget, thinking, inner and inner())
 
     def opens_thought(self, tokens: Sequence[int]) -> bool:
         """Whether the prompt ends inside of a thought."""
@@ -212,16 +233,8 @@ class ServedModel:
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
-        """What it can do, in Ollama's words: completion, tools, thinking, vision; or embedding."""
-        if self.embeds:
-            return ("embedding",)
-        known = {
-            "completion": True,
-            "tools": bool(re.search(r"\btools\b", self.chat_template)),
-            "thinking": bool(re.search(r"enable_thinking|<think>", self.chat_template)),
-            "vision": bool(self.settings.model2),
-        }
-        return tuple(name for name, able in known.items() if able)
+        """What it can do."""
+        return abilities_of(self.chat_template, self.embeds, bool(self.settings.model2))
 
     @property
     def callbacks(self) -> LlmCallbacks:
@@ -257,6 +270,19 @@ class ServedModel:
         self._rules.close()
         self.media.close()
         self.context.close()
+
+
+def abilities_of(template: str, embeds: bool, sees: bool) -> tuple[str, ...]:
+    """What a model with this chat template can do, in Ollama's words: completion, tools, thinking, vision; or embedding."""
+    if embeds:
+        return ("embedding",)
+    known = {
+        "completion": True,
+        "tools": bool(re.search(r"\btools\b", template)),
+        "thinking": bool(re.search(r"enable_thinking|<think>", template)),
+        "vision": sees,
+    }
+    return tuple(name for name, able in known.items() if able)
 
 
 def _package(settings: ModelSettings) -> Package:
@@ -297,6 +323,8 @@ def _special(tokenizer: Tokenizer) -> tuple[str, str]:
 
 
 def _template(settings: ModelSettings, own: str) -> str:
+    if settings.made.template:
+        return settings.made.template
     if settings.chat_template_file:
         path = Path(_path(settings.chat_template_file))
         try:

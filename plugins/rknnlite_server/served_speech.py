@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Protocol, TypeVar
 
 from rknnlite_speech.opening import open_speech
 from rknnlite_speech.speaking import Speaker
@@ -18,7 +18,16 @@ from .settings import ServerSettings
 
 __all__ = ["ServedSpeech", "speech_name"]
 
-T = TypeVar("T")
+
+class Piece(Protocol):
+    """Part of an answer."""
+
+    @property
+    def seconds(self) -> float:
+        """Sound that it stands for."""
+
+
+T = TypeVar("T", bound=Piece)
 
 
 class ServedSpeech:
@@ -29,6 +38,8 @@ class ServedSpeech:
         self.name = speech_name(folder)
         self.created = int(time.time())
         self.turnstile = Turnstile(1, settings.queue)
+        self.ran: Callable[[float, float], None] = lambda sound, seconds: None
+        """Told of each piece: seconds of sound, and those that it took."""
         self._model = open_speech(Path(folder), backend=settings.backend or None, **device)
 
     @property
@@ -51,9 +62,11 @@ class ServedSpeech:
             iterator = await in_thread(make)
             nothing: Any = object()
             while True:
+                begun = time.perf_counter()
                 piece = await in_thread(next, iterator, nothing)
                 if piece is nothing:
                     return
+                self.ran(piece.seconds, time.perf_counter() - begun)
                 yield piece
 
     @property

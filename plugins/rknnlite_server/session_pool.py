@@ -11,6 +11,10 @@ from rknnlite.spi.llm import LlmSession
 __all__ = ["SessionPool"]
 
 
+def _none() -> LlmSession:
+    raise AssertionError("a pool that is closed makes nothing")
+
+
 class SessionPool:
     """At most ``size`` sessions, made when they are first needed; for any number of threads."""
 
@@ -66,6 +70,7 @@ class SessionPool:
             self._closed = True
             free, self._free = self._free, []
             taken = list(self._taken)
+            self._make = _none  # what makes sessions has the pool: together they would stay until somebody looks for such circles
         for session in taken:
             session.stop()
         for session in free:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 
@@ -14,10 +14,33 @@ from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import read_text
 from rknnlite.spi.llm import SamplingParams
 
-__all__ = ["ModelSettings", "ServerSettings", "settings_from_params"]
+from .durations import seconds_of
+
+__all__ = ["Made", "ModelSettings", "ServerSettings", "keep_alive_of", "settings_from_params"]
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _WORDS = {"max-tokens": "predict", "n-predict": "predict", "n_predict": "predict", "temperature": "temp"}
+
+
+@dataclass(frozen=True)
+class Made:
+    """What Ollama's ``create`` gives a model beside numbers: what is assumed where a request says nothing, and ``license``."""
+
+    system: str = ""
+    messages: tuple[Mapping[str, Any], ...] = ()
+    template: str = ""
+    stop: tuple[str, ...] = ()
+    seed: int = -1
+    min_p: float = 0.0
+    license: str = ""
+
+    def conversation(self, messages: list[Any]) -> list[Any]:
+        """Messages of a request behind those of the model, and its system prompt where they have none of their own."""
+        first = messages[0]
+        if isinstance(first, dict) and first.get("role") in ("system", "developer"):
+            return [first, *self.messages, *messages[1:]]
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, *self.messages, *messages]
 
 
 @dataclass(frozen=True)
@@ -62,6 +85,7 @@ class ModelSettings:
     speculate: int = -1
     lora: str = ""
     lora_scale: float = 1.0
+    made: Made = Made()
 
     @property
     def name(self) -> str:
@@ -94,7 +118,8 @@ class ServerSettings:
     ``rknnlite_server.origins``); ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests
     wait. ``api_keys`` are as lines of ``api_key_file`` (see ``rknnlite_server.keys``), which is read again when it was changed;
     ``audit_file`` gets a line for each administrative call; files and batches are kept in ``batch_dir``, none where it is empty,
-    and ``response_bytes`` of responses to go on from.
+    for ``batch_days`` (0: for ever), and ``response_bytes`` of responses to go on from. ``traces`` is the address of a collector of
+    OpenTelemetry, empty: what the environment says, None: there are no traces.
 
     ``speech``: folders of speech models.
 
@@ -107,7 +132,8 @@ class ServerSettings:
 
     Of language models that come and go: ``llm_repository`` is their folder, ``llm_defaults`` what they are opened with,
     ``llm_models`` how many of them are open at a time, in ``llm_bytes`` together (0: any), ``keep_alive`` how many seconds one
-    stays that nobody asks (-1: until there is no room); with ``allow_manage`` clients of other machines may add and delete.
+    stays that nobody asks (-1: until there is no room); with ``allow_manage`` clients of other machines may add and delete;
+    ``allow_pull`` are hosts that models may be fetched from beside public ones, ``*`` for all.
     """
 
     models: tuple[ModelSettings, ...] = ()
@@ -122,11 +148,13 @@ class ServerSettings:
     audit_file: str = ""
     batch_dir: str = ""
     batch_bytes: int = 1 << 30
+    batch_days: float = 30.0
     tls_cert: str = ""
     tls_key: str = ""
     cors: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
     metrics: bool = False
+    traces: Optional[str] = None
     insecure: bool = False
     max_body: int = 32 << 20
     max_messages: int = 2048
@@ -153,6 +181,7 @@ class ServerSettings:
     llm_bytes: int = 0
     keep_alive: float = 300.0
     allow_manage: bool = False
+    allow_pull: tuple[str, ...] = ()
 
     @property
     def serves_networks(self) -> bool:
@@ -172,7 +201,7 @@ class ServerSettings:
             raise ParamInvalid(f"grpc-port is {self.grpc_port}, must be in 0..65535, or -1 for none")
         if self.serves_networks and self.grpc_port == self.port > 0:
             raise ParamInvalid(f"port and grpc-port are both {self.port}; HTTP and gRPC need a port each")
-        for name in ("workers", "window_ms", "upload_bytes", "response_bytes"):
+        for name in ("workers", "window_ms", "upload_bytes", "response_bytes", "batch_days"):
             if getattr(self, name) < 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")
         if self.repository and not Path(self.repository).is_dir():
@@ -229,24 +258,41 @@ def settings_from_params(path: str, base: ServerSettings) -> ServerSettings:
 
 def settings_of(data: Any, base: ServerSettings, label: str) -> ServerSettings:
     """As ``settings_from_params``, of parsed JSON."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("models"), Mapping) or not data["models"]:
+    named = data.get("models", {}) if isinstance(data, Mapping) else None
+    folder = isinstance(data, Mapping) and bool(data.get("llm-repository", base.llm_repository))
+    if not isinstance(named, Mapping) or not (named or folder):
         raise ParamInvalid(
-            f"{label}: needed is an object with host, port, timeout and models: {{NAME: {{model: ...}}}}"
+            f"{label}: needed is an object with host, port, timeout and models: {{NAME: {{model: ...}}}}, or with llm-repository"
         )
-    models = tuple(_model(name, entry, f"{label}: models.{name}") for name, entry in data["models"].items())
-    given = {key: data[key] for key in ("host", "port", "timeout") if key in data}
-    unknown = sorted(set(data) - {"host", "port", "timeout", "models"})
+    models = tuple(_model(name, entry, f"{label}: models.{name}") for name, entry in named.items())
+    unknown = sorted(set(data) - {*_ENTRIES, "keep-alive", "allow-pull", "models"})
     if unknown:
         raise ParamInvalid(f"{label}: unknown entry {unknown[0]!r}")
+    given = {key.replace("-", "_"): data[key] for key in _ENTRIES if key in data}
     _check_types(given, ServerSettings, label)
+    if "keep-alive" in data:
+        given["keep_alive"] = keep_alive_of(str(data["keep-alive"]), f"{label}: keep-alive")
+    if "allow-pull" in data:
+        hosts = data["allow-pull"]
+        if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+            raise ParamInvalid(f"{label}: allow-pull is {shown(hosts)}, must be a list of hosts")
+        given["allow_pull"] = tuple(hosts)
     return replace(base, models=models, **given).checked()
+
+
+def keep_alive_of(text: str, label: str) -> float:
+    """Seconds; raises ParamInvalid naming the label."""
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise ParamInvalid(f"{label} {text}: no duration; 300, 5m, 1h and -1 are")
+    return seconds
 
 
 def _model(name: str, entry: Any, label: str) -> ModelSettings:
     if not isinstance(entry, Mapping):
         raise ParamInvalid(f"{label} is {shown(entry)}, must be an object with at least model")
     given = {_WORDS.get(key, key).replace("-", "_"): value for key, value in entry.items() if key != "qwenvl"}
-    known = {item.name for item in fields(ModelSettings)}
+    known = {item.name for item in fields(ModelSettings)} - {"made"}
     unknown = sorted(set(given) - known)
     if unknown:
         raise ParamInvalid(f"{label}: unknown entry {unknown[0]!r}")
@@ -259,6 +305,16 @@ def _model(name: str, entry: Any, label: str) -> ModelSettings:
     return ModelSettings(**{"alias": name, **given})
 
 
+_ENTRIES = (
+    "host",
+    "port",
+    "timeout",
+    "llm-repository",
+    "llm-models",
+    "llm-bytes",
+    "explicit",
+    "allow-manage",
+)
 _PATHS = (
     "model",
     "weight",

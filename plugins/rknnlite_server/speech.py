@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncGenerator
 
 import numpy as np
+from rknnlite_speech.compressed import MEDIA, sound_file
 from rknnlite_speech.resampling import resampled
 from rknnlite_speech.sound import Sound, pcm_bytes, wav_bytes
 from rknnlite_speech.speaking import RATE, Speaker
@@ -17,20 +18,20 @@ from starlette.responses import Response
 from .app_state import served_speech, state_of
 from .async_helpers import closing, in_thread, within
 from .errors import ApiError, bad_request
+from .rate_limits import spend_tokens
 from .served_speech import ServedSpeech
 from .streaming import event_stream, while_connected
 
 __all__ = ["speech"]
 
-_FORMATS = ("wav", "pcm")
-_COMPRESSED = ("mp3", "opus", "aac", "flac")
 _PCM_RATE = 24_000
 """Hz, as OpenAI's API has it."""
+_MEDIA = {"wav": "audio/wav", "pcm": f"audio/pcm;rate={_PCM_RATE}", **MEDIA}
 _MOST_TEXT = 4096
 
 
 async def speech(request: Request) -> Response:
-    """The route. WAV where no format is named, as nothing here compresses sound."""
+    """The route. WAV where no format is named, as every server has that."""
     state = state_of(request)
     body = await state.json(request)
     model = served_speech(request, body.text("model"))
@@ -39,13 +40,13 @@ async def speech(request: Request) -> Response:
     if not text.strip() or len(text) > _MOST_TEXT:
         raise bad_request(f"input is {len(text)} characters, must be 1..{_MOST_TEXT}", "input")
     form = body.text("response_format", "wav")
-    if form in _COMPRESSED:
-        raise bad_request(
-            f"response_format {form} is not supported: nothing here compresses sound; wav and pcm are",
-            "response_format",
-        )
-    form = body.text("response_format", "wav", _FORMATS)
+    if form == "aac":
+        raise bad_request(f"response_format aac is not supported; {', '.join(_MEDIA)} are", "response_format")
+    form = body.text("response_format", "wav", tuple(_MEDIA))
+    if form in MEDIA:  # told before the model speaks
+        await in_thread(sound_file, Sound(np.zeros(1, np.float32), RATE), form)
     speed = body.number("speed", 1.0, 0.25, 4.0)
+    spend_tokens(len(text))
     if body.text("stream_format", "audio", ("audio", "sse")) == "sse":
         return await event_stream(request, _events(model, speaker, text, speed, form))
     try:
@@ -56,7 +57,7 @@ async def speech(request: Request) -> Response:
             504, "timeout_error", f"the speech was not complete within {state.settings.timeout:g} s"
         ) from None
     data = await in_thread(_encoded, sound, form)
-    return Response(data, media_type="audio/wav" if form == "wav" else f"audio/pcm;rate={_PCM_RATE}")
+    return Response(data, media_type=_MEDIA[form])
 
 
 async def _said(model: ServedSpeech, speaker: Speaker, text: str, speed: float) -> Sound:
@@ -78,4 +79,6 @@ async def _events(
 
 
 def _encoded(sound: Sound, form: str) -> bytes:
+    if form in MEDIA:
+        return sound_file(sound, form)
     return wav_bytes(sound) if form == "wav" else pcm_bytes(resampled(sound, _PCM_RATE).samples)

@@ -16,10 +16,12 @@ from starlette.types import Receive, Scope, Send
 from .async_helpers import within
 from .errors import ApiError, as_api_error
 
-__all__ = ["PieceStream", "event_stream", "line_stream", "named_event_stream", "while_connected"]
+__all__ = ["FAILED", "PieceStream", "event_stream", "line_stream", "named_event_stream", "while_connected"]
 
 logger = logging.getLogger("rknnlite.server")
 T = TypeVar("T")
+FAILED = "rknnlite.failed"
+"""Of a request's scope: the status that an error in the middle of a stream would have had."""
 _STALLED = 60.0  # seconds that a client may take to read a piece
 
 
@@ -95,7 +97,7 @@ class PieceStream(Response):
         self.init_headers({"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.ensure_future(self._send(send))
+        sending = asyncio.ensure_future(self._send(scope, send))
         gone = asyncio.ensure_future(_gone(receive))
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -105,7 +107,7 @@ class PieceStream(Response):
             await asyncio.gather(sending, gone, return_exceptions=True)
             await self._chunks.aclose()
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, scope: Scope, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
             if self._first is not None:
@@ -117,6 +119,7 @@ class PieceStream(Response):
             return  # nobody reads
         except Exception as error:  # the head of the answer is sent, so it is told here
             problem = as_api_error(error)
+            scope[FAILED] = problem.status
             if not isinstance(error, ApiError):
                 logger.error("a stream failed: %s", error, exc_info=problem.status == 500)
             with contextlib.suppress(OSError, asyncio.TimeoutError):

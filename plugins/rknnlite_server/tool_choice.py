@@ -13,7 +13,7 @@ from .request_body import Body
 __all__ = ["Tools", "call_id", "tools_of"]
 
 _MOST_TOOLS = 128
-_LONGEST_NAME = 64
+_LONGEST_NAME = 128  # as in Anthropic's API; OpenAI's has 64
 
 
 @dataclass(frozen=True)

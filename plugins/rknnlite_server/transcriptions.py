@@ -7,9 +7,10 @@ import json
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
-from rknnlite_speech.sound import Sound, read_wav
-from rknnlite_speech.transcribing import Transcriber, Wanted
-from rknnlite_speech.transcript import FORMATS, Segment, Transcript
+from rknnlite_speech.compressed import read_sound
+from rknnlite_speech.sound import Sound
+from rknnlite_speech.transcribing import Heard, Transcriber, Wanted
+from rknnlite_speech.transcript import FORMATS, Transcript
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
@@ -17,6 +18,7 @@ from .app_state import served_speech, state_of
 from .async_helpers import closing, in_thread, within
 from .errors import ApiError, bad_request
 from .form_body import read_form
+from .rate_limits import TOKENS_A_SECOND, spend_tokens
 from .request_body import Body
 from .served_speech import ServedSpeech
 from .streaming import event_stream, while_connected
@@ -47,8 +49,9 @@ async def _answer(request: Request, translate: bool) -> Response:
     told = body.text("response_format", "json", FORMATS)
     _check(body, told, stream)
     wanted = Wanted(body.text("language").lower(), translate, body.number("temperature", 0.0, 0.0, 1.0))
-    sound = await in_thread(read_wav, form.file("file"))
+    sound = await in_thread(read_sound, form.file("file"))
     del form
+    spend_tokens(round(sound.seconds * TOKENS_A_SECOND))
     if stream:
         return await event_stream(request, _events(model, transcriber, sound, wanted))
     work = within(_transcript(model, transcriber, sound, wanted), state.settings.timeout)
@@ -86,14 +89,14 @@ async def _transcript(
 ) -> Transcript:
     language = ""
 
-    def parts() -> Iterator[Segment]:
+    def windows() -> Iterator[Heard]:
         nonlocal language
         settled = transcriber.settled(sound, wanted)
         language = settled.language
-        return transcriber.segments(sound, settled)
+        return transcriber.windows(sound, settled)
 
-    async with closing(model.pieces(parts)) as pieces:
-        segments = [segment async for segment in pieces]
+    async with closing(model.pieces(windows)) as pieces:
+        segments = [segment async for heard in pieces for segment in heard.segments]
     return Transcript(
         tuple(segments), sound.seconds, language, "translate" if wanted.translate else "transcribe"
     )
@@ -104,12 +107,13 @@ async def _events(
 ) -> AsyncGenerator[str, None]:
     """OpenAI's events: a delta for each segment, and the whole text."""
     text = ""
-    pieces = model.pieces(lambda: transcriber.segments(sound, transcriber.settled(sound, wanted)))
+    pieces = model.pieces(lambda: transcriber.windows(sound, transcriber.settled(sound, wanted)))
     async with closing(pieces):
-        async for segment in pieces:
-            delta = segment.text if text else segment.text.lstrip()
-            text += delta
-            yield _event(type="transcript.text.delta", delta=delta)
+        async for heard in pieces:
+            for segment in heard.segments:
+                delta = segment.text if text else segment.text.lstrip()
+                text += delta
+                yield _event(type="transcript.text.delta", delta=delta)
     yield _event(type="transcript.text.done", text=text)
 
 

@@ -1,6 +1,6 @@
 """Speech: Whisper-like pairs of ``.rknn`` files that write down what is said, and MMS-TTS pairs that say what is written.
 
-* Sound: ``sound`` (WAV files), ``resampling``, ``mel`` (what an encoder hears).
+* Sound: ``sound`` (WAV files), ``compressed`` (others), ``resampling``, ``mel`` (what an encoder hears).
 * A pair: ``pair`` (the files of a folder), ``opening``.
 * Writing down: ``vocabulary`` (tokens and their bytes), ``decoding`` (one window), ``time_rules`` (which tokens of time may
   follow), ``windows`` (long sound), ``transcribing``, ``transcript`` (segments, subtitles), ``command``

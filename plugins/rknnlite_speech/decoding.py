@@ -14,7 +14,7 @@ from rknnlite.errors import ModelInvalid
 from .time_rules import bind_times, log_softmax
 from .vocabulary import SpecialTokens
 
-__all__ = ["MOST_TOKENS", "Answer", "decode", "fitted", "language_of", "no_speech"]
+__all__ = ["MOST_TOKENS", "Answer", "Rules", "decode", "fitted", "language_of", "no_speech"]
 
 Array = NDArray[Any]
 Step = Callable[[Sequence[int]], Array]
@@ -31,6 +31,19 @@ class Answer:
     avg_logprob: float
 
 
+@dataclass(frozen=True)
+class Rules:
+    """Which tokens may be chosen.
+
+    ``never``: not these; ``not_first``: no answer begins with them, nor is one empty; ``times`` are told, in pairs.
+    """
+
+    special: SpecialTokens
+    times: bool = False
+    never: Sequence[int] = ()
+    not_first: Sequence[int] = ()
+
+
 def fitted(tokens: Sequence[int], prompt: int, size: int, filler: int) -> tuple[list[int], int]:
     """``size`` tokens for a decoder that takes just so many, and which of them is the last.
 
@@ -43,18 +56,10 @@ def fitted(tokens: Sequence[int], prompt: int, size: int, filler: int) -> tuple[
 
 
 def decode(
-    step: Step,
-    prompt: Sequence[int],
-    special: SpecialTokens,
-    blank: int,
-    times: bool,
-    temperature: float,
-    rng: np.random.Generator,
+    step: Step, prompt: Sequence[int], rules: Rules, temperature: float, rng: np.random.Generator
 ) -> Answer:
-    """The likeliest tokens behind ``prompt`` one by one, or above ``temperature`` 0 drawn ones.
-
-    An answer neither begins with ``blank``, a space, nor is it empty.
-    """
+    """The likeliest tokens behind ``prompt`` one by one, or above ``temperature`` 0 drawn ones."""
+    special = rules.special
     made: list[int] = []
     total = 0.0
     while len(made) < MOST_TOKENS:
@@ -62,11 +67,12 @@ def decode(
         if not np.isfinite(logits).all():
             raise ModelInvalid("the decoder computed logits that are no finite numbers")
         logits[special.end + 1 : special.first_time] = -np.inf  # what steers
-        if not times:
+        logits[list(rules.never)] = -np.inf
+        if not rules.times:
             logits[special.first_time :] = -np.inf
         if not made:
-            logits[[special.end, blank] if blank >= 0 else special.end] = -np.inf
-        if times:
+            logits[[special.end, *rules.not_first]] = -np.inf
+        if rules.times:
             bind_times(logits, made, special)
         chances = log_softmax(logits)
         token = _chosen(chances, temperature, rng)

@@ -11,21 +11,32 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid
 
-__all__ = ["Sound", "pcm_bytes", "read_wav", "wav_bytes"]
+__all__ = [
+    "FASTEST",
+    "MOST_CHANNELS",
+    "MOST_SECONDS",
+    "REMEDY",
+    "SLOWEST",
+    "Sound",
+    "kind_of",
+    "pcm_bytes",
+    "read_wav",
+    "wav_bytes",
+]
 
 Array = NDArray[Any]
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
-_SLOWEST, _FASTEST = 4000, 384_000
+SLOWEST, FASTEST = 4000, 384_000
 """Samples per second: of fewer, a small file would be days long."""
-_MOST_SECONDS = 4 * 3600
-_MOST_CHANNELS = 64
+MOST_SECONDS = 4 * 3600
+MOST_CHANNELS = 64
 _UNTIL_THE_END = (0xFFFFFFFF, 0x7FFFFFFF)
 """Sizes that programs write which cannot know how much will follow."""
 _OTHERS = {
     b"ID3": "MP3", b"\xff\xfb": "MP3", b"\xff\xf3": "MP3", b"\xff\xf2": "MP3", b"\xff\xfa": "MP3", b"\xff\xf1": "AAC",
     b"\xff\xf9": "AAC", b"fLaC": "FLAC", b"OggS": "Ogg", b"\x1aE\xdf\xa3": "WebM", b"RF64": "RF64", b"FORM": "AIFF",
 }  # fmt: skip
-_REMEDY = "only WAV is decoded here: ffmpeg -i FILE -ac 1 -ar 16000 FILE.wav makes one"
+REMEDY = "ffmpeg -i FILE -ac 1 -ar 16000 FILE.wav makes a WAV file"
 
 
 @dataclass(frozen=True)
@@ -56,24 +67,24 @@ def read_wav(data: bytes) -> Sound:
     Raises InputInvalid: another format, a cut file, values that are no numbers.
     """
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
-        raise InputInvalid(f"the sound is {_kind(data)}; {_REMEDY}")
+        raise InputInvalid(f"the sound is {kind_of(data)}, no WAV file; {REMEDY}")
     found, start, size = _chunks(data)
     if found.kind not in (_PCM, _FLOAT) or found.bits not in (
         (8, 16, 24, 32) if found.kind == _PCM else (32, 64)
     ):
-        raise InputInvalid(f"the WAV file has format {found.kind} of {found.bits} bits; {_REMEDY}")
-    if not _SLOWEST <= found.rate <= _FASTEST:
+        raise InputInvalid(f"the WAV file has format {found.kind} of {found.bits} bits; {REMEDY}")
+    if not SLOWEST <= found.rate <= FASTEST:
         raise InputInvalid(
-            f"the WAV file has {found.rate} samples per second, must be in {_SLOWEST}..{_FASTEST}"
+            f"the WAV file has {found.rate} samples per second, must be in {SLOWEST}..{FASTEST}"
         )
-    if not 0 < found.channels <= _MOST_CHANNELS or found.frame * 8 != found.channels * found.bits:
+    if not 0 < found.channels <= MOST_CHANNELS or found.frame * 8 != found.channels * found.bits:
         raise InputInvalid(
             f"the WAV file is damaged: {found.channels} channels of {found.bits} bits in {found.frame} bytes"
         )
     count = size // found.frame
-    if count > _MOST_SECONDS * found.rate:
+    if count > MOST_SECONDS * found.rate:
         raise InputInvalid(
-            f"the sound is {count / found.rate:.0f} s long, must be at most {_MOST_SECONDS}; cut it into parts"
+            f"the sound is {count / found.rate:.0f} s long, must be at most {MOST_SECONDS}; cut it into parts"
         )
     every = _values(data, start, count * found.channels, found).reshape(count, found.channels)
     samples = every[:, 0] if found.channels == 1 else every.mean(1, dtype=np.float32)
@@ -95,7 +106,8 @@ def pcm_bytes(samples: Array) -> bytes:
     return np.round(np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes()
 
 
-def _kind(data: bytes) -> str:
+def kind_of(data: bytes) -> str:
+    """What the first bytes say that it is."""
     if not data:
         return "empty"
     if data[4:8] == b"ftyp":

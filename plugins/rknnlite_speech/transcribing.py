@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
 
-from .decoding import Answer, decode, fitted, language_of, no_speech
+from .decoding import Answer, Rules, decode, fitted, language_of, no_speech
 from .mel import HOP, RATE, log_mel
 from .pair import Pair, by_name, infer
 from .resampling import resampled
 from .sound import Sound
-from .transcript import Segment, Transcript
+from .transcript import Segment, Transcript, repetition
 from .vocabulary import read_vocabulary
 from .windows import window_end
 
-__all__ = ["Transcriber", "Wanted", "timed"]
+__all__ = ["Heard", "Transcriber", "Wanted", "timed"]
 
 Array = NDArray[Any]
 _SHORTEST = 0.1  # seconds
@@ -32,10 +32,17 @@ _TIMES_NEED = 64
 _NO_SPEECH, _UNSURE = 0.6, -1.0
 """Nobody speaks where that is likelier than the first, and the mean of the answer's log probabilities below the second."""
 
+_REPEATED = 2.4
+"""Above this ``repetition``, or when it is unsure, an answer is drawn anew, as Whisper's authors do, at the next temperature."""
+_TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
 
 @dataclass(frozen=True)
 class Wanted:
-    """``language``: a code such as ``en``, found out where it is empty; ``translate`` into English; ``temperature`` 0..1."""
+    """``language``: a code such as ``en``, found out where it is empty; ``translate`` into English; ``temperature`` 0..1.
+
+    0 is the likeliest answer, unless it fails: then drawn ones are tried.
+    """
 
     language: str = ""
     translate: bool = False
@@ -44,10 +51,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Heard:
-    """The segments of a window, and the sample at which the next begins."""
+    """The segments of a window, none where nobody speaks; the sample (16 kHz) at which it begins, and the next one does."""
 
     segments: tuple[Segment, ...]
+    start: int
     end: int
+
+    @property
+    def seconds(self) -> float:
+        """How much sound is behind it then."""
+        return (self.end - self.start) / RATE
 
 
 class Transcriber:
@@ -71,20 +84,26 @@ class Transcriber:
         self.special = self.vocabulary.special
         if self._size < len(self.special.prompt("en" if self.special.languages else "", False, False)) + 1:
             raise ModelInvalid(f"the decoder takes {self._size} tokens, too few for a prompt")
-        self._blank = next((i for i, piece in self.vocabulary.pieces.items() if piece == b" "), -1)
         self.tells_times = self._frames == _WHOLE_WINDOW and self._size >= _TIMES_NEED
+        blank = [token for token, piece in self.vocabulary.pieces.items() if piece == b" "]
+        self._rules = Rules(self.special, self.tells_times, self.vocabulary.unspoken(), blank)
 
     @property
     def languages(self) -> list[str]:
         """Codes of those that it knows."""
         return list(self.special.languages) or ["en"]
 
-    def transcript(self, sound: Sound, wanted: Wanted) -> Transcript:
-        """All of it; raises what ``segments`` raises."""
+    def transcript(
+        self, sound: Sound, wanted: Wanted, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> Transcript:
+        """All of it; ``progress`` gets seconds that were heard, of how many. Raises what ``settled`` and ``windows`` raise."""
         wanted = self.settled(sound, wanted)
-        found = tuple(self.segments(sound, wanted))
+        found: list[Segment] = []
+        for heard in self.windows(sound, wanted):
+            found += heard.segments
+            progress(heard.end // RATE, int(sound.seconds))
         return Transcript(
-            found, sound.seconds, wanted.language, "translate" if wanted.translate else "transcribe"
+            tuple(found), sound.seconds, wanted.language, "translate" if wanted.translate else "transcribe"
         )
 
     def settled(self, sound: Sound, wanted: Wanted) -> Wanted:
@@ -103,15 +122,18 @@ class Transcriber:
         language = language_of(lambda tokens: self._logits(tokens, self._encoded(samples)), self.special)
         return Wanted(language, wanted.translate, wanted.temperature)
 
-    def segments(self, sound: Sound, wanted: Wanted) -> Iterator[Segment]:
-        """What is said, window by window; ``wanted`` is settled. Raises InputInvalid for sound of less than a tenth of a second."""
+    def windows(self, sound: Sound, wanted: Wanted) -> Iterator[Heard]:
+        """What is said in one window after another; ``wanted`` is settled.
+
+        Raises InputInvalid for sound of less than a tenth of a second.
+        """
         _check(sound)
         samples = resampled(sound, RATE).samples
         rng = np.random.default_rng(0)
         start = 0
         while len(samples) - start >= _SHORTEST * RATE:
             heard = self._heard(samples, start, wanted, rng)
-            yield from heard.segments
+            yield heard
             start = heard.end
 
     def close(self) -> None:
@@ -126,7 +148,7 @@ class Transcriber:
         end = min(len(samples), start + size) if self.tells_times else window_end(samples, start, size)
         window = samples[start:end]
         if not window.any():
-            return Heard((), end)
+            return Heard((), start, end)
         audio = self._encoded(window)
 
         def step(tokens: Sequence[int]) -> Array:
@@ -134,10 +156,18 @@ class Transcriber:
 
         silence = no_speech(step, self.special)
         prompt = self.special.prompt(wanted.language, wanted.translate, self.tells_times)
-        answer = decode(step, prompt, self.special, self._blank, self.tells_times, wanted.temperature, rng)
-        if silence > _NO_SPEECH and answer.avg_logprob < _UNSURE:
-            return Heard((), end)
-        return self._told(answer, silence, start, end, wanted.temperature)
+        tried: list[tuple[bool, Answer, float]] = []
+        for temperature in [wanted.temperature] if wanted.temperature else _TEMPERATURES:
+            answer = decode(step, prompt, self._rules, temperature, rng)
+            unsure = answer.avg_logprob < _UNSURE
+            if silence > _NO_SPEECH and unsure:
+                return Heard((), start, end)
+            varied = repetition(self.vocabulary.text(answer.tokens)) <= _REPEATED
+            tried.append((varied, answer, temperature))
+            if varied and not unsure:
+                break
+        _, answer, temperature = max(tried, key=lambda each: (each[0], each[1].avg_logprob))
+        return self._told(answer, silence, start, end, temperature)
 
     def _told(self, answer: Answer, silence: float, start: int, end: int, temperature: float) -> Heard:
         length = (end - start) / RATE
@@ -151,9 +181,8 @@ class Transcriber:
             for first, last, tokens in spans
         ]  # fmt: skip
         following = start + round(used * RATE)
-        return Heard(
-            tuple(s for s in segments if s.text.strip()), following if start < following < end else end
-        )
+        spoken = tuple(segment for segment in segments if segment.text.strip())
+        return Heard(spoken, start, following if start < following < end else end)
 
     def _encoded(self, samples: Array) -> Array:
         mel = log_mel(samples, self._bands, self._frames)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FORMATS", "Segment", "Transcript", "subtitles"]
+__all__ = ["FORMATS", "Segment", "Transcript", "repetition", "subtitles"]
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 
@@ -27,9 +27,8 @@ class Segment:
 
     @property
     def compression_ratio(self) -> float:
-        """Above 2.4 it repeats itself."""
-        text = self.text.encode()
-        return len(text) / len(zlib.compress(text)) if text else 0.0
+        """See ``repetition``."""
+        return repetition(self.text)
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,12 @@ def subtitles(segments: Sequence[Segment] | Iterable[Segment], form: str) -> str
         text = segment.text.strip().replace("-->", "->")
         blocks.append(f"{head}{_clock(segment.start, mark)} --> {_clock(segment.end, mark)}\n{text}\n")
     return ("" if form == "srt" else "WEBVTT\n\n") + "\n".join(blocks)
+
+
+def repetition(text: str) -> float:
+    """How many times smaller zlib makes it: above 2.4 it repeats itself."""
+    data = text.encode()
+    return len(data) / len(zlib.compress(data)) if data else 0.0
 
 
 def _clock(seconds: float, mark: str) -> str:

@@ -111,6 +111,17 @@ class Vocabulary:
             "utf-8", "replace"
         )
 
+    def unspoken(self) -> list[int]:
+        """Tokens of brackets, notes and other signs, which the published decoders never choose."""
+        ids = {piece: token for token, piece in self.pieces.items() if token < self.special.end}
+        found = {ids.get(b" -"), ids.get(b" '")}  # at the beginning of a word
+        for sign in _SIGNS:
+            for spelled in (sign.encode(), f" {sign}".encode()):
+                found.add(ids.get(spelled))
+                if sign in _NOTES and spelled not in ids:
+                    found.add(ids.get(spelled[:-1]))  # its beginning, which notes share
+        return sorted(token for token in found if token is not None)
+
 
 def read_vocabulary(path: Path, count: int) -> Vocabulary:
     """The vocabulary of a decoder with ``count`` tokens.
@@ -173,3 +184,31 @@ def _spelling() -> dict[str, int]:
 
 
 _BYTES = _spelling()
+_NOTES = "♩♪♫♬♭♮♯"
+_SIGNS = [
+    *'"#()*+/:;<=>@[\\]^_`{|}~「」『』',
+    *[
+        "<<",
+        ">>",
+        "<<<",
+        ">>>",
+        "--",
+        "---",
+        "-(",
+        "-[",
+        "('",
+        '("',
+        "((",
+        "))",
+        "(((",
+        ")))",
+        "[[",
+        "]]",
+        "{{",
+        "}}",
+        "♪♪",
+        "♪♪♪",
+    ],
+    *_NOTES,
+]
+"""What Whisper's authors keep from an answer: names of speakers and of noises stand in them."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
+import threading
+import time
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rknnlite_llm import Chat, Package
+from rknnlite_llm import Chat, Package, transfer
 from rknnlite_llm.fetching import Fetch, fetch_model, sums_in
 from rknnlite_llm.model_folder import ModelKind, as_package, model_at, model_name, models_in
+from rknnlite_llm.model_placing import STAGING
 
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ModelInvalid, OutOfMemory, ParamInvalid
 from rknnlite.files.writing import GrowingFile
@@ -35,6 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["package", "folder"])
 def test_a_model_comes_whole_from_a_path_and_from_a_url(folder: Path, kind: str) -> None:
+    pytest.importorskip("jinja2")
     source = TINY if kind == "package" else TRAINED
     near = fetch_model(Fetch(str(source), "near"), folder)
     with serving(source.parent) as files:
@@ -75,6 +82,24 @@ def test_a_file_that_changed_meanwhile_begins_anew(folder: Path, tmp_path: Path)
     assert (folder / "source" / "tokenizer.json").read_bytes() == changed.read_bytes()
 
 
+def test_files_of_two_states_of_a_folder_do_not_mix(folder: Path, tmp_path: Path) -> None:
+    """Files that came whole with a former call are asked about again; those that are the same do not come again."""
+    source = tmp_path / "source"
+    shutil.copytree(TRAINED, source)
+    with serving(tmp_path) as files:
+        files.cuts["model.safetensors"] = 4
+        with pytest.raises(BackendUnavailable):
+            fetch_model(Fetch(f"{files.url}/source"), folder)
+        config = json.loads((source / "config.json").read_text())
+        (source / "config.json").write_text(json.dumps({**config, "use_cache": False}), "utf-8")
+        files.sent.clear()
+        fetch_model(Fetch(f"{files.url}/source"), folder)
+        assert sorted(files.sent) == ["config.json", "config.json", "model.safetensors"]
+    made = folder / "source"
+    assert sorted(path.name for path in made.iterdir()) == sorted(path.name for path in source.iterdir())
+    assert all((made / path.name).read_bytes() == path.read_bytes() for path in source.iterdir())
+
+
 def test_checksums_that_lie(folder: Path, tmp_path: Path) -> None:
     right = hashlib.sha256(TINY.read_bytes()).hexdigest()
     sums = tmp_path / "SHA256SUMS"
@@ -91,6 +116,26 @@ def test_checksums_that_lie(folder: Path, tmp_path: Path) -> None:
     sums.write_text("no sum\n", "utf-8")
     with pytest.raises(ParamInvalid, match="no line of sha256sum"):
         sums_in(sums)
+
+
+def test_a_list_of_checksums_may_have_more_but_not_less_than_what_comes(folder: Path, tmp_path: Path) -> None:
+    sums = [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in TRAINED.iterdir()]
+    short = [(name, value) for name, value in sums if name != "model.safetensors"]
+    with serving(TRAINED.parent) as files:
+        address = f"{files.url}/trained"
+        with pytest.raises(ParamInvalid, match=r"model\.safetensors is not in the list"):
+            fetch_model(Fetch(address, sums=tuple(short), listed=True), folder)
+        assert "model.safetensors" not in files.sent
+        more = [*sums, ("README.md", "0" * 64)]
+        fetch_model(Fetch(address, sums=tuple(more), listed=True), folder)
+        few = [(name, value) for name, value in sums if name != "generation_config.json"]
+        files.sent.clear()
+        fetch_model(Fetch(address, "few", tuple(few), listed=True), folder)
+        assert "generation_config.json" not in files.sent and set(models_in(folder)) == {"trained", "few"}
+    (tmp_path / "SUMS").write_text("".join(f"{value}  ./{name}\n" for name, value in more), "utf-8")
+    words = [sys.executable, "-m", "rknnlite", "pull", str(TRAINED), "--into", str(folder), "--name", "again"]
+    ended = subprocess.run([*words, "--sums", str(tmp_path / "SUMS")], capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_parts_that_do_not_belong_together_are_told_and_the_former_model_stays(
@@ -203,3 +248,144 @@ def test_redirections_stay_within_http(folder: Path) -> None:
         files.moved["m.rknn"] = f"{files.url}/tiny.rknn"
         with pytest.raises(ModelInvalid, match=r"m\.weight"):
             fetch_model(Fetch(f"{files.url}/m.rknn"), folder)
+
+
+def test_what_is_wrong_is_not_kept_and_what_was_cut_is(folder: Path, tmp_path: Path) -> None:
+    with serving(tmp_path) as files:
+        (tmp_path / "a.rkllm").write_bytes(b"")
+        with pytest.raises(ModelInvalid, match="truncated"):
+            fetch_model(Fetch(f"{files.url}/a.rkllm"), folder)
+        assert list((folder / STAGING).iterdir()) == []
+        for path in Package.of(TINY).files():
+            shutil.copy(path, tmp_path)
+        with pytest.raises(ModelInvalid, match="nothing of it is kept"):
+            fetch_model(Fetch(f"{files.url}/tiny.rknn", sums=(("tiny.weight", "0" * 64),)), folder)
+        assert list((folder / STAGING).iterdir()) == []
+        files.cuts["tiny.weight"] = 4
+        with pytest.raises(BackendUnavailable):
+            fetch_model(Fetch(f"{files.url}/tiny.rknn"), folder)
+        assert len(list((folder / STAGING).rglob("tiny.weight.part"))) == 1
+
+
+def test_a_silent_and_a_dripping_server_are_given_up(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "_PATIENCE", 0.2)
+    done = threading.Event()
+
+    def silent(handler: Any) -> None:
+        done.wait(20)
+
+    def dripping(handler: Any) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            while not done.wait(0.02):
+                handler.wfile.write(b"GGUF")
+
+    with serving(tmp_path) as files:
+        for own, why in ((silent, "nobody answers"), (dripping, "less than 1024 bytes a second")):
+            files.own["a.gguf"] = own
+            start = time.monotonic()
+            with pytest.raises(BackendUnavailable, match=why):
+                fetch_model(Fetch(f"{files.url}/a.gguf"), folder)
+            assert time.monotonic() - start < 10
+        done.set()
+
+
+def test_the_first_bytes_may_come_one_by_one(folder: Path, tmp_path: Path) -> None:
+    def pieces(handler: Any) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        for byte in b"GGUF12":
+            handler.wfile.write(bytes([byte]))
+            handler.wfile.flush()
+            time.sleep(0.02)
+
+    with serving(tmp_path) as files:
+        files.own["a.gguf"] = pieces
+        assert fetch_model(Fetch(f"{files.url}/a.gguf"), folder).size == 6
+
+
+def test_who_stops_is_heard_between_two_tries(folder: Path, tmp_path: Path) -> None:
+    with serving(tmp_path) as files:
+        (tmp_path / "a.gguf").write_bytes(b"GGUF")
+        files.cuts["a.gguf"] = 9
+        calls = []
+
+        def stop(name: str, done: int, total: int) -> None:
+            calls.append(name)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fetch_model(Fetch(f"{files.url}/a.gguf"), folder, stop)
+
+
+@pytest.mark.parametrize("told", ["", "7", "packed"])
+def test_servers_that_lie_about_sizes_or_pack(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    """An endless file ends where the disk would be full; one that is longer than told is cut there; packed ones are refused."""
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(transfer._KEEP_FREE + (1 if told else 0)))
+    monkeypatch.setattr(transfer, "_KEEP_FREE", 1 << 20)
+    sent = []
+
+    def endless(handler: Any) -> None:
+        handler.send_response(200)
+        if told == "packed":
+            handler.send_header("Content-Encoding", "gzip")
+        elif told:
+            handler.send_header("Content-Length", told)
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            while len(sent) < 1000:
+                handler.wfile.write(b"GGUF" * (1 << 14))
+                sent.append(1)
+
+    with serving(tmp_path) as files:
+        files.own["a.gguf"] = endless
+        if told == "packed":
+            with pytest.raises(ModelInvalid, match="packed"):
+                fetch_model(Fetch(f"{files.url}/a.gguf"), folder)
+        elif told:
+            monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(1 << 40))
+            assert fetch_model(Fetch(f"{files.url}/a.gguf"), folder).size == int(told)
+        else:
+            with pytest.raises(OutOfMemory, match="make room"):
+                fetch_model(Fetch(f"{files.url}/a.gguf"), folder)
+            assert sum(path.stat().st_size for path in folder.rglob("*.part")) < 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("https://hub.example/org/Qwen2.5-0.5B/resolve/main", "Qwen2.5-0.5B"),
+        ("https://hub.example/org/Qwen2.5-0.5B/resolve/main/", "Qwen2.5-0.5B"),
+        ("https://hub.example/org/q/resolve/v1.0/q-Q8_0.gguf", "q-Q8_0"),
+        ("https://x.example/a%20b", None),
+        ("https://x.example/..%2f..%2fetc", "etc"),
+        ("https://x.example/", None),
+    ],
+)
+def test_names_that_follow_from_addresses(source: str, name: str | None) -> None:
+    if name is None:
+        with pytest.raises(ParamInvalid, match="no name of a model"):
+            _ = Fetch(source).called
+    else:
+        assert Fetch(source).called == name
+
+
+def test_archives_are_not_unpacked(folder: Path, tmp_path: Path) -> None:
+    for file in ("a.zip", "a.tar.gz"):
+        with pytest.raises(ModelInvalid, match="not unpacked"):
+            fetch_model(Fetch(str(tmp_path / file), "a"), folder)
+
+
+def test_progress_is_drawn_on_a_terminal_alone(folder: Path) -> None:
+    words = [sys.executable, "-m", "rknnlite", "pull", str(TINY), "--into", str(folder)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "\r" not in ended.stdout + ended.stderr and "tiny.weight" in ended.stdout
+    missing = subprocess.run([*words, "--name", "../x"], capture_output=True, text=True, check=False)
+    assert missing.returncode and "no name of a model" in missing.stderr and "Traceback" not in missing.stderr

@@ -102,7 +102,8 @@ def test_debian_names_what_the_extras_name() -> None:
 def test_an_extra_installs_what_is_imported(name: str) -> None:
     """Nothing else, and nothing less: the names of its modules where the package has no other."""
     called = {"PIL": "pillow", "cv2": "opencv-python-headless", "prometheus_client": "prometheus-client"}
-    called |= {"grpc": "grpcio", "google.protobuf": "protobuf"}
+    called |= {"grpc": "grpcio", "google.protobuf": "protobuf", "opentelemetry.sdk": "opentelemetry-sdk"}
+    called["opentelemetry.exporter"] = "opentelemetry-exporter-otlp-proto-http"
     wanted = {called.get(module, module) for module in EXTRAS[name].modules}
     assert {re.split(r"[^\w-]", entry)[0] for entry in extras()[name]} == wanted
 

@@ -57,9 +57,16 @@ def test_a_service_writes_only_where_it_may(name: str) -> None:
     found = directives(name)
     own = {f"/var/lib/{folder}" for folder in found["StateDirectory"][0].split()}
     own |= {f"/var/cache/{folder}" for folder in found["CacheDirectory"][0].split()}
-    for path in re.findall(r"/var/\S+", found["ExecStart"][0]):
+    own |= {f"/var/log/{folder}" for folder in found["LogsDirectory"][0].split()}
+    advised = (
+        (DEBIAN / f"rknnlite-server.{name}.default")
+        if name != "rknnlite-server"
+        else DEBIAN / "rknnlite-server.default"
+    )
+    for path in re.findall(r"/var/\S+", found["ExecStart"][0] + advised.read_text("utf-8")):
         assert any(path == folder or path.startswith(f"{folder}/") for folder in own), path
-    assert f" {name}" in (DEBIAN / "rknnlite-server.postrm").read_text("utf-8")
+    removing = (DEBIAN / "rknnlite-server.postrm").read_text("utf-8")
+    assert f" {name}" in removing and "/var/lib /var/cache /var/log;" in removing
 
 
 def test_both_services_have_the_same_few_rights() -> None:

@@ -206,8 +206,9 @@ def network_splits(fleet: Fleet, folder: Path) -> Any:
     with half_done(fleet, folder) as program:
         fleet.boards[0].link(up=False)
     found = ended(program)
-    assert [board.has_ray() for board in fleet.boards] == [True, True]
-    fleet.boards[0].link(up=True)
+    fleet.boards[0].link(
+        up=True
+    )  # Ray has ended there, if it did not reach the head for long enough; else it ends now
     until(lambda: not fleet.boards[0].has_ray(), 60)
     assert fleet.boards[1].has_ray()
     return [found, ended(fleet.program())]

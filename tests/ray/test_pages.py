@@ -57,7 +57,7 @@ def test_the_sketch_for_kserve_starts_our_server() -> None:
     """Its arguments are ours, and its probes are paths that need no key."""
     pytest.importorskip("starlette")
     from rknnlite_server import arguments, command
-    from rknnlite_server.app import _OPEN_PATHS
+    from rknnlite_server.access import OPEN_PATHS
 
     runtime, service = documents()
     (container,) = runtime["spec"]["containers"]
@@ -69,7 +69,7 @@ def test_the_sketch_for_kserve_starts_our_server() -> None:
     assert given.networks == [f"/mnt/models/{name}.rknn"] and given.insecure
     assert given.port == container["ports"][0]["containerPort"]
     for probe in ("readinessProbe", "livenessProbe"):
-        assert container[probe]["httpGet"]["path"] in _OPEN_PATHS
+        assert container[probe]["httpGet"]["path"] in OPEN_PATHS
         assert container[probe]["httpGet"]["port"] == given.port
     assert arguments.settings_of_arguments is not None
     assert service["spec"]["predictor"]["model"]["runtime"] == runtime["metadata"]["name"]

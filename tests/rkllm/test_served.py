@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,32 @@ def test_models_that_the_server_cannot_run_say_why(made: Maker) -> None:
     with running(ServerSettings(models=(made("old", "op count", version="1.0.1"),)), wait=False) as served:
         until(lambda: served.state.failure or served.state.ready)
         assert "takes text alone" in served.state.failure
+
+
+def test_files_of_a_folder_come_and_go(made: Maker, tmp_path: Path) -> None:
+    """Their memory counts as their bytes; a broken one is told and harms nobody."""
+    for name, lines in {"count": ("op count",), "show": ("op show",)}.items():
+        made(name, *lines)
+    (tmp_path / "broken.rkllm").write_bytes(b"GGUF" + bytes(100))
+    settings = ServerSettings(
+        llm_repository=str(tmp_path), llm_models=1, llm_defaults=ModelSettings("", ctx_size=2048), parallel=1
+    )
+    first, second = "count_w8a8_rk3588", "show_w8a8_rk3588"
+    with running(settings) as server:
+        cards = {card["id"]: card["status"] for card in server.http.get("/v1/models").json()["data"]}
+        assert cards["broken"]["value"] == "failed" and "GGUF" in cards["broken"]["error"]
+        for _ in range(2):
+            assert said(server.chat(model=first, max_tokens=5)) == ("1 2 3", "length")
+            assert said(server.chat(model=second)) == ("<user>What is 2 + 3?<assistant>", "stop")
+            assert server.chat(model="broken").status_code == 500
+            (there,) = server.http.get("/api/ps").json()["models"]
+            assert (
+                there["name"] == f"{second}:latest"
+                and there["size"] >= (tmp_path / f"{second}.rkllm").stat().st_size
+            )
+        assert server.post("/api/show", model=first).json()["template"] == TEMPLATE
+        assert server.post("/models/unload", model=second).json() == {"success": True}
+        assert server.http.get("/api/ps").json()["models"] == []
+    with running(replace(settings, llm_bytes=1)) as server:
+        answer = server.chat(model=first)
+        assert answer.status_code == 503 and "--llm-bytes" in answer.json()["error"]["message"]

@@ -21,6 +21,8 @@ from rknnlite_server.app import make_app  # noqa: E402
 from rknnlite_server.app_state import State  # noqa: E402
 from rknnlite_server.settings import ModelSettings, ServerSettings  # noqa: E402
 
+from tests.support.needs import needs  # noqa: E402
+
 TINY = Path(__file__).parents[2] / "examples" / "llm_chat" / "models" / "tiny.rknn"
 MODEL = ModelSettings(model=str(TINY), alias="tiny", temp=0.0)
 QUESTION = [{"role": "user", "content": "What is 2 + 3?"}]
@@ -78,6 +80,16 @@ def until(true: Callable[[], Any], seconds: float = 60) -> None:
     while not true():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Any]:
+    """A tab of a headless Chromium."""
+    needs("chromium")
+    from tests.support.browser import browsing
+
+    with browsing() as page:
+        yield page
 
 
 @pytest.fixture(scope="session")

@@ -176,6 +176,9 @@ def test_headers_tell_what_is_left_and_429_when_to_come_back(limited: Served) ->
     assert [answer.headers["x-ratelimit-remaining-requests"] for answer in answers] == ["2", "1", "0", "0"]
     assert answers[3].json()["error"]["code"] == "rate_limit_exceeded"
     assert 0 < int(answers[3].headers["retry-after"]) <= 20
+    theirs = limited.http.post("/v1/messages", json={}, headers={"x-api-key": "few"})
+    assert theirs.status_code == 429 and theirs.json()["error"]["type"] == "rate_limit_error"
+    assert "retry-after" in theirs.headers and "request-id" in theirs.headers
     assert (
         limited.http.get("/api/tags", headers=bearer("few")).json()["error"].startswith("the key few has 3")
     )
@@ -232,6 +235,105 @@ def test_openai_waits_as_long_as_it_is_told() -> None:
         assert answer.choices[0].message.content == "2 + 3 = 5"
 
 
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": QUESTION},
+    "/v1/completions": {"prompt": "2 + 3 ="},
+    "/v1/responses": {"input": "What is 2 + 3?"},
+    "/v1/messages": {"messages": QUESTION, "max_tokens": 16},
+    "/api/chat": {"messages": QUESTION, "stream": False},
+    "/api/generate": {"prompt": "What is 2 + 3?", "stream": False},
+}
+
+
+def tokens_of(answer: dict[str, Any]) -> int:
+    usage = answer.get("usage", answer)
+    words = ("input_tokens", "cache_read_input_tokens", "output_tokens", "prompt_eval_count", "eval_count")
+    if "total_tokens" in usage:
+        return int(usage["total_tokens"])
+    return sum(int(usage.get(word, 0)) for word in words)
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_tokens_of_all_apis_count(limited: Served, path: str) -> None:
+    account = limited.state.keyring.account("Bearer free")
+    assert account is not None
+    spent: list[int] = []
+    account.spend_tokens = spent.append  # type: ignore[method-assign]
+    try:
+        answer = limited.http.post(path, json={"model": "tiny", **QUESTIONS[path]}, headers=bearer("free"))
+    finally:
+        account.__dict__.pop("spend_tokens")
+    assert answer.status_code == 200, answer.text
+    assert sum(spent) == tokens_of(answer.json()) > 0
+
+
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens take their time."""
+    from rknnlite_server import generation
+
+    real = generation._Reader.result
+
+    def later(self: object, result: object, state: object) -> None:
+        time.sleep(0.05)
+        real(self, result, state)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(generation._Reader, "result", later)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"])
+def test_a_client_that_goes_away_gives_its_place_back(
+    limited: Served, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    slow(monkeypatch)
+    body = {"model": "tiny", **QUESTIONS[path], "stream": True}
+    account = limited.state.keyring.account("Bearer one")
+    assert account is not None
+    until(lambda: account.running == 0)
+    with limited.http.stream("POST", path, json=body, headers=bearer("one")) as stream:
+        next(stream.iter_lines())
+        assert account.running == 1
+        assert limited.http.get("/v1/models", headers=bearer("one")).status_code == 429
+    until(lambda: account.running == 0)
+    assert limited.http.get("/v1/models", headers=bearer("one")).status_code == 200
+
+
+def test_a_key_that_is_taken_away_ends_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow(monkeypatch)
+    monkeypatch.setattr("rknnlite_server.keys._LOOK_SECONDS", 0.0)
+    path = tmp_path / "keys"
+    path.write_text("leaves\nstays\n")
+    with running(ServerSettings(models=(MODEL,), api_key_file=str(path))) as served:
+        body = {"messages": QUESTION, "stream": True}
+        with served.http.stream(
+            "POST", "/v1/chat/completions", json=body, headers=bearer("leaves")
+        ) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            (tmp_path / "new").write_text("stays requests=60\n")
+            (tmp_path / "new").replace(path)
+            stays = served.http.get("/v1/models", headers=bearer("stays"))
+            assert stays.headers["x-ratelimit-limit-requests"] == "60"
+            assert served.http.get("/v1/models", headers=bearer("leaves")).status_code == 401
+            assert list(lines)[-2:] == ["data: [DONE]", ""]
+        path.write_bytes(b"")  # the first half of a copy: nobody's key is in it
+        assert served.http.get("/v1/models", headers=bearer("stays")).status_code == 401
+        path.write_text("stays\n")
+        assert served.http.get("/v1/models", headers=bearer("stays")).status_code == 200
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_a_file_that_everybody_may_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, clock = tmp_path / "keys", Clock()
+    path.write_text("first\n")
+    path.chmod(0o640)
+    ring = Keyring((), str(path), clock)
+    assert "may read it" not in caplog.text
+    path.chmod(0o644)
+    clock.now += 1
+    ring.account("Bearer first")
+    assert "run chmod o= on it" in caplog.text and "first" not in caplog.text
+
+
 # -- the audit ---------------------------------------------------------------------------------------------
 
 
@@ -279,3 +381,46 @@ def test_each_administrative_call_is_a_line(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(ParamInvalid, match="--audit-file"):
         Audit(str(tmp_path / "none" / "audit.log"))
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_file_may_be_moved_away(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    audit = Audit(str(path))
+    audit.write("alice", "::1", "POST /api/pull", 200, 0.1)
+    path.rename(tmp_path / "audit.log.1")
+    audit.write("bob", "::1", "POST /api/pull", 403, 0.1)
+    assert [line["key"] for line in lines_of(tmp_path / "audit.log.1")] == ["alice"]
+    assert [line["key"] for line in lines_of(path)] == ["bob"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_told_once_and_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    audit = Audit("/dev/full")
+    caplog.set_level("WARNING", "rknnlite.server.audit")
+    for key in ("alice", "bob"):
+        audit.write(key, "::1", "POST /api/pull", 200, 0.1)
+    problem, *lines = (record.getMessage() for record in caplog.records)
+    assert problem.startswith("--audit-file /dev/full: No space left")
+    assert ['"key": "alice"' in lines[0], '"key": "bob"' in lines[1], len(lines)] == [True, True, 2]
+
+
+def test_half_a_line_is_no_part_of_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rknnlite.files.writing import DiskFull, GrowingFile
+
+    path = tmp_path / "audit.log"
+    audit, real = Audit(str(path)), GrowingFile.append
+
+    def half(self: GrowingFile, data: bytes) -> None:
+        real(self, data[:20])
+        raise DiskFull(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(GrowingFile, "append", half)
+    audit.write("alice", "::1", "POST /api/pull", 200, 0.1)
+    monkeypatch.undo()
+    audit.write("bob", "::1", "POST /api/pull", 200, 0.1)
+    torn, whole = path.read_text().splitlines()
+    assert len(torn) == 20 and json.loads(whole)["key"] == "bob"

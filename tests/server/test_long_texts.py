@@ -27,6 +27,11 @@ WHOLE = {
         b'{"messages": [{"role": "user", "content": "' + b"a b " * (LARGE // 4 - 30) + b'"}]}',
         400,
     ),
+    "beginnings of control tokens": (
+        "/v1/chat/completions",
+        b'{"messages": [{"role": "user", "content": "' + b"<" * (LARGE - 100) + b'"}]}',
+        400,
+    ),
     "a prompt": ("/v1/completions", b'{"prompt": "' + b"\\u00e9" * (LARGE // 6 - 10) + b'"}', 400),
     "numbers": ("/detokenize", b'{"tokens": [' + b"1," * 500_000 + b"1]}", 400),
     "lists": ("/v1/embeddings", b'{"input": ' + b"[" * (LARGE // 2) + b"]" * (LARGE // 2 - 30) + b"}", 400),

@@ -1,43 +1,25 @@
-"""npm's packages ``openai`` and ``ai``, unchanged.
-
-They are found where node looks: ``npm install openai ai @ai-sdk/openai zod`` in a folder, whose ``node_modules`` is
-``NODE_PATH``.
-"""
+"""npm's packages ``openai``, ``ai`` and ``ollama``, unchanged."""
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.npm import run_node
+
 from .conftest import Served
 
-PROGRAM = Path(__file__).with_name("npm_clients.js")
-PACKAGES = ("openai", "ai", "@ai-sdk/openai", "zod")
+PROGRAM = Path(__file__).with_name("npm_clients.mjs")
+PACKAGES = ("openai", "ai", "@ai-sdk/openai", "ollama", "zod")
 ANSWER = "2 + 3 = 5"
 RAINY = "It is rainy in Lisbon at 14 degrees."
 
 
 @pytest.fixture(scope="module")
 def found(server: Served) -> Any:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed")
-    for package in PACKAGES:
-        looked = subprocess.run(
-            [node, "-e", f"require.resolve({package!r})"], capture_output=True, timeout=60
-        )
-        if looked.returncode:
-            pytest.skip(f"npm's {package} is not in NODE_PATH")
-    ran = subprocess.run(
-        [node, str(PROGRAM), f"{server.url}/v1"], capture_output=True, text=True, timeout=120
-    )
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout.splitlines()[-1])
+    return run_node(PROGRAM, server.url, packages=PACKAGES)
 
 
 def test_openai(found: Any) -> None:
@@ -51,3 +33,9 @@ def test_ai(found: Any) -> None:
     assert told["reason"] == "stop" and told["tokens"] > 5 and told["failed"] == 400
     assert (told["called"], told["called_in_pieces"], told["asked"]) == (RAINY, RAINY, ["Lisbon", "Lisbon"])
     assert set(told["object"]) == {"wet", "dry"}
+
+
+def test_ollama(found: Any) -> None:
+    call = {"index": 0, "name": "get_weather", "arguments": {"city": "Lisbon"}}
+    said = {"first": ANSWER, "streamed": ANSWER, "call": call, "failed": 404}
+    assert found["ollama"] == {**said, "models": ["tiny:latest"]}

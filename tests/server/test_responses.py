@@ -227,6 +227,68 @@ def test_thoughts_are_items(server: Served, monkeypatch: pytest.MonkeyPatch, sum
     ]
 
 
+TOLD = {"store", "name", "bytes"}
+"""What OpenAI tells and its package has no place for: whether a response is kept, the name of a function, bytes of tokens."""
+STREAMS: dict[str, dict[str, Any]] = {
+    "text": {},
+    "cut": {"max_output_tokens": 2},
+    "calls": {"input": "What is the weather in Lisbon?", "tools": [WEATHER]},
+    "form": {
+        "text": {
+            "format": {"type": "json_schema", "name": "n", "schema": {"type": "object", "properties": {}}}
+        }
+    },
+    "probabilities": {"top_logprobs": 2},
+    "thoughts": {"reasoning": {"summary": None}},
+    "summaries": {"reasoning": {"summary": "auto"}},
+}
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_every_event_is_one_of_openais(server: Served, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """By the types of the package: nothing that is demanded is missing, and nothing is there that has no place."""
+    events_of = pytest.importorskip("openai.types.responses").ResponseStreamEvent
+    adapter = pytest.importorskip("pydantic").TypeAdapter(events_of)
+    if kind in ("thoughts", "summaries"):
+        monkeypatch.setattr("rknnlite_server.chat.AnswerParser", Thinking)
+    found = events(ask(server, stream=True, **STREAMS[kind]))
+    seen: dict[str, int] = {}
+    for event in found:
+        foreign = _foreign(adapter.validate_python(event))
+        assert {name.rpartition(".")[2] for name in foreign} <= TOLD
+        if "item_id" in event:  # one item, one place
+            assert seen.setdefault(event["item_id"], event["output_index"]) == event["output_index"]
+    last = found[-1]["response"]
+    assert [item["id"] for item in last["output"]] == [
+        event["item"]["id"] for event in found if event["type"] == "response.output_item.added"
+    ]
+    assert [event["item"] for event in found if event["type"] == "response.output_item.done"] == last[
+        "output"
+    ]
+
+
+def _foreign(value: Any, place: str = "") -> list[str]:
+    """Fields that the types do not have."""
+    if isinstance(value, (list, tuple)):
+        return [name for number, item in enumerate(value) for name in _foreign(item, f"{place}[{number}]")]
+    if not hasattr(value, "model_fields_set"):
+        return []
+    extra = [f"{place}.{name}" for name in (value.model_extra or {})]
+    return extra + [
+        name for key in type(value).model_fields for name in _foreign(getattr(value, key), f"{place}.{key}")
+    ]
+
+
+@pytest.mark.parametrize("limit", [0, 100])
+def test_what_is_not_kept_is_not_said_to_be(limit: int) -> None:
+    with running(ServerSettings(models=(MODEL,), response_bytes=limit)) as served:
+        found = answered(served)
+        assert found["store"] is False
+        response = ask(served, previous_response_id=found["id"])
+        assert response.status_code == 400 and "--response-bytes" in response.json()["error"]["message"]
+        assert events(ask(served, stream=True))[-1]["response"]["store"] is False
+
+
 def test_items_become_messages() -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{}"}
     thought = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}

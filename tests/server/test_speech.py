@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import socket
+import sys
 import threading
+import time
 import wave
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +24,8 @@ from rknnlite_speech.transcribing import Transcriber
 
 from tests.speech.conftest import noise, spelling_pair, whisper_vocabulary
 from tests.speech.test_speaking import speaking_pair
+from tests.support.needs import needs
+from tests.support.npm import run_node
 
 from .conftest import MODEL, Served, running
 
@@ -43,7 +48,9 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rknnlite_server.served_speech.open_speech", opened)
-        settings = ServerSettings(models=(MODEL,), speech=(str(folder / "whisper"), str(folder / "mms")))
+        settings = ServerSettings(
+            models=(MODEL,), speech=(str(folder / "whisper"), str(folder / "mms")), metrics=True, queue=8
+        )
         with running(settings) as served:
             yield served
 
@@ -122,6 +129,41 @@ def test_openai_speaks(openai: Any, tmp_path: Path) -> None:
     assert (tmp_path / "a.wav").read_bytes() == found.content
 
 
+@pytest.mark.parametrize(("form", "media"), [("mp3", "mpeg"), ("flac", "flac"), ("opus", "ogg")])
+def test_openai_gets_and_sends_compressed_sound(openai: Any, form: str, media: str) -> None:
+    needs("soundfile")
+    found = openai.audio.speech.create(model="mms", voice="alloy", input="Abc! " * 40, response_format=form)
+    assert found.response.headers["content-type"] == f"audio/{media}"
+    heard = openai.audio.transcriptions.create(model="whisper", file=(f"a.{form}", found.content))
+    assert heard.text == SAID.strip()
+
+
+def test_what_cannot_be_compressed_is_told_before_a_word(
+    openai: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    with pytest.raises(pytest.importorskip("openai").BadRequestError, match=r"rknnlite\[sound\]"):
+        openai.audio.speech.create(model="mms", voice="alloy", input="Abc!", response_format="mp3")
+
+
+def test_npm_clients_transcribe_and_speak(speech: Served, tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(sound_file()[1])
+    program = Path(__file__).with_name("npm_speech.mjs")
+    packages = ("openai", "ai", "@ai-sdk/openai")
+    found = run_node(program, f"{speech.url}/v1", str(tmp_path / "a.wav"), packages=packages)
+    text, size = SAID.strip(), 44 + 2 * 56
+    assert found == {
+        "text": text,
+        "segments": 1,
+        "subtitles": f"WEBVTT\n\n00:00:00.000 --> 00:00:01.500\n{text}\n",
+        "translated": text,
+        "events": ["transcript.text.delta", "transcript.text.done"],
+        "said": size,
+        "heard": text,
+        "spoken": ["audio/wav", size],
+    }
+
+
 def test_speech_is_streamed_sentence_by_sentence(speech: Served) -> None:
     body = {"model": "mms", "input": "abc. def.", "stream_format": "sse", "response_format": "pcm"}
     lines = [line for line in speech.post("/v1/audio/speech", **body).text.split("\n") if line]
@@ -139,8 +181,8 @@ def test_openai_reports_what_is_wrong(openai: Any) -> None:
     create = openai.audio.transcriptions.create
     with pytest.raises(package.NotFoundError, match="there is whisper, mms"):
         create(model="whisper-1", file=sound_file())
-    with pytest.raises(package.BadRequestError, match="MP3; only WAV is decoded here"):
-        create(model="whisper", file=("a.mp3", b"ID3\4" + bytes(100)))
+    with pytest.raises(package.BadRequestError, match="MP4, no WAV file; ffmpeg"):
+        create(model="whisper", file=("a.m4a", b"\0\0\0 ftypM4A " + bytes(100)))
     with pytest.raises(package.BadRequestError, match="times of words"):
         create(
             model="whisper",
@@ -148,8 +190,8 @@ def test_openai_reports_what_is_wrong(openai: Any) -> None:
             response_format="verbose_json",
             timestamp_granularities=["word"],
         )
-    with pytest.raises(package.BadRequestError, match="mp3 is not supported"):
-        openai.audio.speech.create(model="mms", voice="alloy", input="Abc", response_format="mp3")
+    with pytest.raises(package.BadRequestError, match="aac is not supported"):
+        openai.audio.speech.create(model="mms", voice="alloy", input="Abc", response_format="aac")
     with pytest.raises(package.InternalServerError, match="transcribes, it does not speak"):
         openai.audio.speech.create(model="whisper", voice="alloy", input="Abc")
     with pytest.raises(package.InternalServerError, match="speaks, it does not transcribe"):
@@ -220,6 +262,102 @@ def test_many_at_once_get_their_own_answers(speech: Served) -> None:
     assert lengths == sorted(lengths) and lengths[0] == 1 and lengths[-1] > 5
 
 
+def figure(served: Served, name: str) -> float:
+    line = next(
+        line for line in served.http.get("/metrics").text.split("\n") if line.startswith(f"rknnlite_{name} ")
+    )
+    return float(line.split()[-1])
+
+
+def test_sound_is_counted(speech: Served) -> None:
+    post(speech, sound_file(1.5)[1])
+    before = figure(speech, 'sound_seconds_total{model="whisper"}')
+    post(speech, sound_file(5.0)[1])
+    assert figure(speech, 'sound_seconds_total{model="whisper"}') == pytest.approx(before + 5.0)
+    assert figure(speech, 'sound_run_seconds_total{model="whisper"}') > 0
+    assert figure(speech, 'running{model="whisper"}') == figure(speech, 'waiting{model="mms"}') == 0
+
+
+@pytest.fixture
+def held(speech: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Semaphore, list[int]]]:
+    """Windows wait for permits, and tell where they begin."""
+    permits, begun = threading.Semaphore(0), []
+    heard = Transcriber._heard
+
+    def waiting(self: Any, samples: Any, start: int, *others: Any) -> Any:
+        begun.append(start)
+        assert permits.acquire(timeout=30)
+        return heard(self, samples, start, *others)
+
+    monkeypatch.setattr(Transcriber, "_heard", waiting)
+    yield permits, begun
+    permits.release(1000)
+
+
+def until(condition: Any) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("stream", ["true", "false"])
+def test_a_client_that_goes_away_is_worked_for_no_longer(
+    speech: Served, held: tuple[threading.Semaphore, list[int]], stream: str
+) -> None:
+    permits, begun = held
+    body = build_form(sound_file(60.0)[1], stream=stream)
+    host, port = speech.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as gone:
+        gone.sendall(body)
+        until(lambda: len(begun) == 1)
+        permits.release()
+        until(lambda: len(begun) == 2)
+    until(lambda: figure(speech, 'running{model="whisper"}') == 1)
+    time.sleep(0.2)  # until the server has seen it
+    permits.release()
+    until(lambda: figure(speech, 'running{model="whisper"}') == 0)
+    assert len(begun) <= 3 and begun[0] == 0
+
+
+def test_who_finds_the_queue_full_is_sent_away(
+    speech: Served, held: tuple[threading.Semaphore, list[int]]
+) -> None:
+    permits, _ = held
+    found: list[int] = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.append(post(speech, sound_file()[1], language="en").status_code)
+        )
+        for _ in range(9)
+    ]
+    for thread in threads:
+        thread.start()
+    until(lambda: figure(speech, 'waiting{model="whisper"}') == 8)
+    refused = post(speech, sound_file()[1])
+    assert refused.status_code == 429 and int(refused.headers["retry-after"]) > 0
+    permits.release(100)
+    for thread in threads:
+        thread.join()
+    assert found == [200] * 9
+
+
+def build_form(data: bytes, **fields: str) -> bytes:
+    """A whole request."""
+    parts = {"model": "whisper", "language": "en", **fields}
+    texts = [
+        f'Content-Disposition: form-data; name="{name}"\r\n\r\n{value}'.encode()
+        for name, value in parts.items()
+    ]
+    file = b'Content-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n' + data
+    body = form(*texts, file)
+    head = (
+        "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer none\r\n"
+        f"Content-Type: multipart/form-data; boundary=B\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
 def form(*parts: bytes, end: bytes = b"--B--\r\n") -> bytes:
     return b"".join(b"--B\r\n" + part + b"\r\n" for part in parts) + end
 
@@ -266,3 +404,14 @@ def test_no_damage_of_a_form_does_more_than_that() -> None:
             parse_form(broken[: rng.integers(0, len(broken) + 1)].tobytes(), "B")
         except ApiError:
             continue
+
+
+def test_sound_and_what_is_said_count_as_tokens_of_the_key(
+    speech: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent: list[int] = []
+    for module in ("transcriptions", "speech"):
+        monkeypatch.setattr(f"rknnlite_server.{module}.spend_tokens", spent.append)
+    assert post(speech, sound_file(1.5)[1]).status_code == 200
+    assert speech.post("/v1/audio/speech", model="mms", input="abc", voice="x").status_code == 200
+    assert spent == [75, 3]

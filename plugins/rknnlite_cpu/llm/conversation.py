@@ -226,7 +226,11 @@ class Conversation:
             return self._embedded(np.concatenate([self._unfed(drop_end=False), tokens]), calls)
         if isinstance(main, MultimodalInput):
             return self._multimodal(main, template, calls, aux)
-        return self._embedded(self._text(main, main.prompt, template, calls), calls)
+        prompt = self._spoken(main.prompt, template, calls)
+        return self._embedded(self._text(main, prompt, template, calls), calls)
+
+    def _spoken(self, prompt: str, template: ChatTemplate, calls: CheckedCallbacks) -> str:
+        return prompt if template.as_given else calls.plain_text.marked(prompt)
 
     def _embedded(self, tokens: Array, calls: CheckedCallbacks) -> PrefillInput:
         return PrefillInput(calls.embeddings(tokens), tokens)
@@ -239,7 +243,8 @@ class Conversation:
         aux: Sequence[AuxInput],
     ) -> PrefillInput:
         if main.prompt is not None:
-            tokens = self._text(main, expand_tags(main.prompt, main.blocks), template, calls)
+            prompt = self._spoken(main.prompt, template, calls)
+            tokens = self._text(main, expand_tags(prompt, main.blocks), template, calls)
         else:
             ids = calls.checked_ids(main.tokens, "the input")
             tokens = np.concatenate([self._unfed(drop_end=False), ids])
@@ -267,7 +272,8 @@ class Conversation:
     def _rendered(
         self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks
     ) -> tuple[Rendered, Array]:
-        rendered = template.conversation(main, self.tools)
+        plain = calls.plain_text
+        rendered = template.conversation(plain.conversation(main), plain.within(self.tools))
         return rendered, calls.tokens(expanded(rendered.text, main))
 
     def _behind_cached(self, feed: PrefillInput, system: int | None) -> PrefillInput:
@@ -304,10 +310,11 @@ class Conversation:
         calls: CheckedCallbacks,
     ) -> Array:
         turn = Turn(prompt, main.role, main.enable_thinking)
+        tools = calls.plain_text.within(self.tools)
         if self.used > len(self.system) or self.unfed:
-            tokens = calls.tokens(template.following(turn, self.tools).text)
+            tokens = calls.tokens(template.following(turn, tools).text)
             return np.concatenate([self._unfed(drop_end=template.closes), tokens])
-        rendered = template.opening(turn, self.tools)
+        rendered = template.opening(turn, tools)
         tokens = calls.tokens(rendered.text)
         return self._behind_system(tokens, self._system_length(rendered, tokens, calls))
 

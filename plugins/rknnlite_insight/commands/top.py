@@ -1,19 +1,22 @@
-"""``rknnlite top``: load, frequency and temperature of the NPU and memory, live, from the kernel's files."""
+"""``rknnlite top``: load, frequency and temperature of the NPU and memory, live, from the kernel's files; or what a server does."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from pathlib import Path
+from typing import Union
 
 from rknnlite.commandline.devices import DEVICE
 from rknnlite.commandline.options import between
-from rknnlite.errors import DeviceUnavailable
+from rknnlite.errors import DeviceUnavailable, ParamInvalid
 from rknnlite.native.board import Board, Reading
 from rknnlite.spi.command import Command, Console, Exit, Part
 
 from .board_sample import Sample, line, read
+from .server_figures import address_of, key_of
 from .top_remote import Boards
+from .top_server import ServerLooks
 
 __all__ = ["COMMAND", "sample"]
 
@@ -46,14 +49,22 @@ class Top(Command):
     """See the module."""
 
     name = "top"
-    help = "live load, frequency, temperature and memory of the NPU"
+    help = "live load, frequency, temperature and memory of the NPU, or of a server: its models, queues and times"
     examples = (
         "rknnlite top",
         "rknnlite top --count 10 --interval 0.5 --json",
         "rknnlite top --device board1:8001,board2:8001",
+        "rknnlite top http://board1:8000 --key-file key.txt",
+        "rknnlite top localhost:8080 --once --json",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "url",
+            nargs="?",
+            metavar="URL",
+            help="a server that keeps figures (rknnlite serve --metrics): HOST:PORT",
+        )
         parser.add_argument(
             "--interval",
             type=between(float, 0, _DAY),
@@ -68,11 +79,20 @@ class Top(Command):
             metavar="N",
             help="looks to take; 0: until Ctrl-C",
         )
+        parser.add_argument(
+            "--once", dest="count", action="store_const", const=1, help="the same as --count 1"
+        )
+        parser.add_argument("--key-file", metavar="FILE", help="holds a key of the server")
         parser.add_argument("--device", metavar="NAME", help=f"look at other machines instead: {DEVICE}")
         parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        boards = Boards(args.device) if args.device else None
+        if args.url and args.device:
+            raise ParamInvalid("URL is of a server, --device of boards; give one of them")
+        boards: Union[Boards, ServerLooks, None] = Boards(args.device) if args.device else None
+        if args.url:
+            key = key_of(args.key_file) if args.key_file else ""
+            boards = ServerLooks(address_of(args.url), key)
         board, live = Board(args.root), console.live(console.out) and not console.json
         looks = 0
         try:

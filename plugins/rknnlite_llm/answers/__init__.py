@@ -12,6 +12,7 @@ from .complete_answer import Answer, ToolCall
 from .decoding import answer_decoder, special_token
 from .formats import AnswerFormat, answer_format, can_think, ends_in_thought
 from .parser import AnswerParser
+from .thought_budget import ThoughtBudget
 
 __all__ = [
     "Answer",
@@ -19,6 +20,7 @@ __all__ = [
     "AnswerParser",
     "AnswerPart",
     "PartKind",
+    "ThoughtBudget",
     "ToolCall",
     "answer_decoder",
     "answer_format",

@@ -106,11 +106,14 @@ _SIGNS = (
 
 
 def answer_format(template: str) -> AnswerFormat:
-    """The form that goes with a chat template, by the markers that the template writes."""
+    """The form that goes with a chat template, by the markers that the template writes; its own for thoughts come first."""
     form = next((form for sign, form in _SIGNS if sign in template), GENERAL)
     if form is MISTRAL and "[ARGS]" in template:
-        return MISTRAL_ARGS
-    return DEEPSEEK_FENCED if form is DEEPSEEK and "```json" in template else form
+        form = MISTRAL_ARGS
+    if form is DEEPSEEK and "```json" in template:
+        form = DEEPSEEK_FENCED
+    thoughts = tuple(sorted(form.thoughts, key=lambda pair: not any(mark in template for mark in pair)))
+    return form if thoughts == form.thoughts else replace(form, thoughts=thoughts)
 
 
 def ends_in_thought(form: AnswerFormat, prompt: str) -> bool:

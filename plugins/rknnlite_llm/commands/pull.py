@@ -44,13 +44,14 @@ class Pull(Command):
             "--sums",
             type=Path,
             metavar="FILE",
-            help="checksums as sha256sum writes them; files named there must have them",
+            help="checksums as sha256sum writes them; what is not in that list does not come",
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if not args.into.is_dir():
             raise ParamInvalid(f"{args.into} is no folder")
-        fetch = Fetch(args.source, args.name, sums_in(args.sums) if args.sums else ())
+        sums = sums_in(args.sums) if args.sums else ()
+        fetch = Fetch(args.source, args.name, sums, listed=bool(args.sums))
         with console.progress(f"pull {fetch.called}") as bar:
             model = fetch_model(fetch, args.into, lambda name, done, total: bar.to(done, total, name))
         sizes = {str(path): path.stat().st_size for path in model.files}

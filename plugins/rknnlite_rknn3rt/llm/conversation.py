@@ -17,7 +17,15 @@ from rknnlite_llm.chat_template import CHATML, ChatTemplate, JinjaTemplate, Lite
 from rknnlite_llm.inputs import expanded
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.spi.llm import InferParams, LlmInput, LlmParams, MessagesInput, MultimodalInput, TokenInput
+from rknnlite.spi.llm import (
+    InferParams,
+    LlmInput,
+    LlmParams,
+    MessagesInput,
+    MultimodalInput,
+    PromptInput,
+    TokenInput,
+)
 
 __all__ = ["DeviceConversation", "Handover"]
 
@@ -62,9 +70,21 @@ class DeviceConversation:
 
     def tokens(self, main: MessagesInput, calls: CheckedCallbacks) -> list[int]:
         """A conversation's tokens."""
-        text = self._chosen(calls).conversation(main, self._tools).text
+        plain = calls.plain_text
+        text = self._chosen(calls).conversation(plain.conversation(main), plain.within(self._tools)).text
         tokens: list[int] = calls.tokens(expanded(text, main)).tolist()
         return tokens
+
+    def spoken(self, inputs: Any, calls: CheckedCallbacks) -> Any:
+        """Inputs without control tokens in the prompts that the library puts into a template."""
+        as_given = self._template.as_given if self._template is not None else not self._source
+        if as_given:
+            return inputs
+        if isinstance(inputs, (list, tuple)):
+            return [self.spoken(one, calls) for one in inputs]
+        if isinstance(inputs, (PromptInput, MultimodalInput)) and isinstance(inputs.prompt, str):
+            return replace(inputs, prompt=calls.plain_text.marked(inputs.prompt))
+        return inputs
 
     def handover(self, main: LlmInput, params: InferParams, total: int, calls: CheckedCallbacks) -> Handover:
         """What goes to C for a whole conversation when the cache holds ``total`` tokens."""

@@ -202,7 +202,8 @@ class Rknn3LlmSession(GuardedSession):
 
         def prepare() -> Callable[[], RunSummary]:
             whole = self._whole(inputs, params, calls)
-            main, infer = (inputs, params) if whole is None else (whole.main, whole.params)
+            spoken = self._talk.spoken(inputs, calls)
+            main, infer = (spoken, params) if whole is None else (whole.main, whole.params)
             given = RunInputs(self._engine.need(), self._engine.input_tensors, main, calls)
             struct = infer_struct(infer, given.continues, self._native.abi, self._native.version)
             return lambda: self._run(given, struct, calls, whole)

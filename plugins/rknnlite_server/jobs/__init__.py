@@ -3,5 +3,5 @@
 * ``kept_files`` (files of clients, in a folder of this user's alone), ``batch`` (a batch and its lines), ``job_store`` (both,
   over the lives of several servers).
 * ``runner`` (takes batches one after the other), ``inner_call`` (a line as a request to the application itself).
-* Routes: ``file_routes``, ``batch_routes``.
+* ``figures`` (for Prometheus). Routes: ``file_routes``, ``batch_routes``.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from dataclasses import dataclass, field
@@ -47,6 +48,11 @@ class Batch:
         """In seconds since 1970."""
         return self.created_at + WINDOW
 
+    @property
+    def ended_at(self) -> Optional[int]:
+        """When it ended, in seconds since 1970; None as long as it has not."""
+        return self.times.get(self.status, self.created_at) if self.status in ENDED else None
+
     def enter(self, status: str) -> None:
         """Another state."""
         self.status = status
@@ -85,12 +91,13 @@ def lines_of(content: bytes, endpoint: str) -> tuple[list[Line], list[dict[str, 
     """The requests of a file, and what is wrong with it, as OpenAI's API tells of that."""
     lines: dict[str, Line] = {}
     errors: list[dict[str, Any]] = []
-    rows = [(number, row) for number, row in enumerate(content.split(b"\n"), 1) if row.strip()]
-    if not rows:
-        errors.append(_problem("empty_file", "the file has no requests"))
-    if len(rows) > _MOST_LINES:
-        return [], [_problem("too_many_requests", f"{len(rows)} requests, {_MOST_LINES} are allowed")]
-    for number, row in rows:
+    count = 0
+    for number, row in enumerate(io.BytesIO(content), 1):
+        if not row.strip():
+            continue
+        count += 1
+        if count > _MOST_LINES:
+            return [], [_problem("too_many_requests", f"more than {_MOST_LINES} requests")]
         try:
             line = _line(row, endpoint)
             if line.custom_id in lines:
@@ -100,6 +107,8 @@ def lines_of(content: bytes, endpoint: str) -> tuple[list[Line], list[dict[str, 
             errors.append(_problem("invalid_request", shown(error), number))
             if len(errors) == _MOST_ERRORS:
                 break
+    if not count:
+        errors.append(_problem("empty_file", "the file has no requests"))
     return list(lines.values()), errors
 
 

@@ -22,7 +22,7 @@ __all__ = ["batch_routes"]
 
 _MOST_OPEN = 100  # batches of a key that have not ended
 _MOST_LISTED = 100
-_MOST_NOTES, _LONGEST_NOTE = 16, 512
+_MOST_NOTES, _LONGEST_NAME, _LONGEST_NOTE = 16, 64, 512
 
 
 def batch_routes() -> list[BaseRoute]:
@@ -99,7 +99,7 @@ def _batch(request: Request) -> Batch:
 def _metadata(body: Body) -> Optional[dict[str, str]]:
     given = dict(body.object("metadata").fields)
     if len(given) > _MOST_NOTES or not all(
-        isinstance(v, str) and len(v) <= _LONGEST_NOTE for v in given.values()
+        len(k) <= _LONGEST_NAME and isinstance(v, str) and len(v) <= _LONGEST_NOTE for k, v in given.items()
     ):
         raise bad_request(
             f"metadata must be at most {_MOST_NOTES} texts of at most {_LONGEST_NOTE} characters", "metadata"

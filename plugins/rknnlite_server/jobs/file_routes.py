@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..app_state import state_of
@@ -72,8 +72,7 @@ async def one(request: Request) -> Response:
 
 async def content(request: Request) -> Response:
     """``GET /v1/files/ID/content``."""
-    data = await asyncio.to_thread(store_of(request).files.content, _file(request))
-    return Response(data, media_type="application/octet-stream")
+    return FileResponse(store_of(request).files.path(_file(request)), media_type="application/octet-stream")
 
 
 async def delete(request: Request) -> Response:
@@ -92,18 +91,26 @@ def _file(request: Request) -> KeptFile:
 
 
 def page_of(request: Request, found: list[Any], most: int) -> dict[str, Any]:
-    """``limit`` of them, those behind ``after``; raises ApiError."""
-    given, after = request.query_params.get("limit", ""), request.query_params.get("after")
+    """``limit`` of them, in ``order``, those behind ``after`` or before ``before``; raises ApiError."""
+    asked = request.query_params
+    given, order = asked.get("limit", ""), asked.get("order", "desc")
     if given and not (given.isascii() and given.isdigit() and 0 < int(given[:9]) <= most):
         raise bad_request(f"limit must be a whole number in 1..{most}", "limit")
-    names = [entry.id for entry in found]
-    start = names.index(after) + 1 if after in names else 0
-    end = start + int(given or most)
-    shown = [entry.object for entry in found[start:end]]
+    if order not in ("asc", "desc"):
+        raise bad_request("order must be asc or desc", "order")
+    if order == "asc":
+        found = found[::-1]
+    names, limit = [entry.id for entry in found], int(given or most)
+    after, before = asked.get("after"), asked.get("before")
+    start, end = names.index(after) + 1 if after in names else 0, len(names)
+    if before in names:
+        end = names.index(before)
+        start = max(start, end - limit)
+    shown = [entry.object for entry in found[start : min(end, start + limit)]]
     return {
         "object": "list",
         "data": shown,
-        "has_more": end < len(found),
+        "has_more": start > 0 if before in names else start + limit < end,
         "first_id": shown[0]["id"] if shown else None,
         "last_id": shown[-1]["id"] if shown else None,
     }

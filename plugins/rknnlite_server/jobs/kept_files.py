@@ -7,7 +7,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -15,7 +15,7 @@ from typing import Any, Optional
 from rknnlite.errors import OutOfMemory
 from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import read_bytes
-from rknnlite.files.writing import write_file
+from rknnlite.files.writing import write_file, writing
 
 __all__ = ["KeptFile", "KeptFiles", "new_id", "records"]
 
@@ -38,7 +38,7 @@ class KeptFile:
     def object(self) -> dict[str, Any]:
         """As OpenAI's API tells of it."""
         told = {name: value for name, value in asdict(self).items() if name != "owner"}
-        return {"object": "file", **told, "status": "processed", "expires_at": None, "status_details": None}
+        return {"object": "file", **told, "status": "processed", "status_details": None}
 
 
 class KeptFiles:
@@ -47,8 +47,11 @@ class KeptFiles:
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder, self._limit, self._lock = folder, limit, threading.Lock()
         self._files = {
-            file.id: file for file in records(folder, "file-", KeptFile) if self._content(file.id).is_file()
+            file.id: file for file in records(folder, "file-", KeptFile) if self.path(file).is_file()
         }
+        for path in folder.glob("file-*.content"):  # a server was ended before it could write what they are
+            if path.stem not in self._files:
+                path.unlink()
 
     def of(self, owner: str) -> list[KeptFile]:
         """All of an owner, the newest first."""
@@ -69,33 +72,48 @@ class KeptFiles:
                     f"{len(self._files)} files of {used} bytes are kept, {len(content)} bytes more do not fit into "
                     f"{self._limit}; delete some, or allow more with --batch-bytes"
                 )
-            return self._kept(owner, filename, purpose, content)
+            return self._kept(new_id("file-"), owner, filename, purpose, (content,))
 
-    def keep(self, owner: str, filename: str, purpose: str, content: bytes) -> KeptFile:
-        """Keep a file that was made here, also beyond the limit; raises OSError."""
+    def keep(
+        self, identity: str, owner: str, filename: str, purpose: str, content: Iterable[bytes]
+    ) -> KeptFile:
+        """Keep a file that was made here, also beyond the limit; one of that identity is replaced. Raises OSError."""
         with self._lock:
-            return self._kept(owner, filename, purpose, content)
+            return self._kept(identity, owner, filename, purpose, content)
 
-    def _kept(self, owner: str, filename: str, purpose: str, content: bytes) -> KeptFile:
-        made = KeptFile(new_id("file-"), owner, filename, purpose, len(content), int(time.time()))
-        write_file(self._content(made.id), content, 0o600)
-        write_file(self._folder / f"{made.id}.json", json.dumps(asdict(made)).encode(), 0o600)
-        self._files[made.id] = made
+    def _kept(
+        self, identity: str, owner: str, filename: str, purpose: str, content: Iterable[bytes]
+    ) -> KeptFile:
+        place = self._folder / f"{identity}.content"
+        with writing(place, 0o600) as file:
+            size = sum(file.write(part) for part in content)
+        made = KeptFile(identity, owner, filename, purpose, size, int(time.time()))
+        try:
+            write_file(self._folder / f"{identity}.json", json.dumps(asdict(made)).encode(), 0o600)
+        except OSError:
+            place.unlink(missing_ok=True)
+            raise
+        self._files[identity] = made
         return made
 
     def content(self, file: KeptFile) -> bytes:
         """Its bytes; raises OSError."""
-        return read_bytes(self._content(file.id))
+        return read_bytes(self.path(file))
+
+    def path(self, file: KeptFile) -> Path:
+        """Where its bytes are."""
+        return self._folder / f"{file.id}.content"
 
     def remove(self, file: KeptFile) -> None:
         """For good."""
         with self._lock:
             self._files.pop(file.id, None)
-            for path in (self._folder / f"{file.id}.json", self._content(file.id)):
+            for path in (self._folder / f"{file.id}.json", self.path(file)):
                 path.unlink(missing_ok=True)
 
-    def _content(self, identity: str) -> Path:
-        return self._folder / f"{identity}.content"
+    def all(self) -> list[KeptFile]:
+        """Those of all owners."""
+        return list(self._files.values())
 
 
 def new_id(prefix: str) -> str:

@@ -27,7 +27,10 @@ logger = logging.getLogger("rknnlite.server")
 _LOOK_SECONDS = 0.05
 _IDLE_SECONDS = 0.25
 _AGAIN_SECONDS = 10.0
-_BUSY = (429, 503)  # others were faster: the line is asked again
+_TIDY_SECONDS = 600.0
+_MOST_CUTS = 3
+"""How often a line is given up for others, before it is answered to its end."""
+_BUSY = (429, 503, 529)  # others were faster: the line is asked again
 _NO_FILE = {"code": "no_file", "message": "the input file was deleted", "param": None, "line": None}
 _GONE = {
     "code": "key_removed",
@@ -43,17 +46,28 @@ async def run_batches(app: ASGIApp, state: State, store: JobStore) -> None:
         max(1, state.settings.parallel - 1)
     )  # where there are two, one is left for others
     running: dict[str, asyncio.Task[None]] = {}
+    tidied = -_TIDY_SECONDS
     try:
         while True:
             for batch in store.open() if state.ready else ():
                 task = running.get(batch.owner)
                 if task is None or task.done():
                     running[batch.owner] = asyncio.ensure_future(_run(_Run(app, state, store, batch, places)))
+            if time.monotonic() > tidied + _TIDY_SECONDS:
+                tidied = time.monotonic()
+                await asyncio.to_thread(_tidy, store)
             await asyncio.sleep(_IDLE_SECONDS)
     finally:
         for task in running.values():
             task.cancel()
         await asyncio.gather(*running.values(), return_exceptions=True)
+
+
+def _tidy(store: JobStore) -> None:
+    try:
+        store.tidy()
+    except OSError as error:
+        logger.error("batches that ended long ago cannot be removed: %s", error)
 
 
 async def _run(run: _Run) -> None:
@@ -84,11 +98,10 @@ class _Run:
             batch.total = len(lines)
             batch.enter("in_progress")
             await asyncio.to_thread(self._store.save, batch)
-        answers = self._store.answers(batch)
+        answers = await asyncio.to_thread(self._store.answers, batch)
         try:
             await self._ask_all(lines, answers)
             await asyncio.to_thread(self._finish, answers)
-            answers.discard()
         finally:
             answers.close()
 
@@ -106,17 +119,39 @@ class _Run:
 
     async def _work(self, left: Iterator[Line], answers: Answers) -> None:
         for line in left:
+            cuts = 0
             while True:
                 account = await self._turn()
                 if not self._goes_on():
                     return
                 async with self._places:
-                    status, body = await ask(self._app, self.batch.endpoint, line.body, account)
+                    answer = await self._asked(line, account, cuts < _MOST_CUTS)
+                if answer is None:
+                    cuts += 1
+                    continue
+                status, body = answer
                 if status not in _BUSY:
                     break
                 await asyncio.sleep(_IDLE_SECONDS)
             answers.add(line.custom_id, status == 200, _told(line, status, body))
             self._count(answers)
+
+    async def _asked(
+        self, line: Line, account: Optional[Account], yields: bool
+    ) -> Optional[tuple[int, bytes]]:
+        """Status and body of an answer; None where it was given up for somebody who waits for a model."""
+        asking = asyncio.ensure_future(ask(self._app, self.batch.endpoint, line.body, account))
+        try:
+            while not (await asyncio.wait([asking], timeout=_LOOK_SECONDS if yields else None))[0]:
+                if self._waited_for():
+                    return None
+            return asking.result()
+        finally:
+            asking.cancel()
+            await asyncio.wait([asking])
+
+    def _waited_for(self) -> bool:
+        return any(model.turnstile.waiting for model in self._state.models.values())
 
     async def _turn(self) -> Optional[Account]:
         """Whose tokens it takes, once there are some and nobody waits for a model."""
@@ -125,7 +160,8 @@ class _Run:
             if account is None and not self._state.keyring.open:
                 self.batch.errors = [_GONE]
                 return None
-            busy = any(model.turnstile.waiting for model in self._state.models.values())
+            turnstiles = [model.turnstile for model in self._state.models.values()]
+            busy = any(one.waiting or one.running >= one.size for one in turnstiles)
             wait = account.seconds_without_tokens() if account is not None else 0.0
             if not busy and not wait:
                 return account
@@ -137,7 +173,7 @@ class _Run:
         return batch.status == "in_progress" and not batch.errors and time.time() < batch.expires_at
 
     def _count(self, answers: Answers) -> None:
-        good = sum(kind for kind, _ in answers.lines.values())
+        good = sum(answers.lines.values())
         self.batch.completed, self.batch.failed = good, len(answers.lines) - good
 
     def _finish(self, answers: Answers) -> None:
@@ -150,12 +186,12 @@ class _Run:
             end = "completed" if len(answers.lines) == batch.total else "expired"
             batch.enter("finalizing")
         for good, field, word in ((True, "output_file_id", "output"), (False, "error_file_id", "error")):
-            content = answers.joined(good)
-            if content and getattr(batch, field) is None:
-                name = f"{batch.id}_{word}.jsonl"
-                setattr(batch, field, self._store.files.keep(batch.owner, name, "batch_output", content).id)
-        batch.enter(end)
-        self._store.save(batch)
+            if good in answers.lines.values():
+                name = f"file-{batch.id.partition('_')[2]}-{word}"  # the same where it is made once more
+                content = answers.joined(good)
+                self._store.files.keep(name, batch.owner, f"{batch.id}_{word}.jsonl", "batch_output", content)
+                setattr(batch, field, name)
+        self._store.end(batch, end, answers)
 
     async def _failed(self, errors: list[dict[str, object]]) -> None:
         self.batch.errors = errors

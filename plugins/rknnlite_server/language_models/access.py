@@ -10,7 +10,7 @@ from starlette.requests import Request
 from ..app_state import state_of
 from ..errors import ApiError
 
-__all__ = ["managed_folder"]
+__all__ = ["is_local", "managed_folder"]
 
 _PROXIES = ("forwarded", "x-forwarded-for", "x-real-ip")
 """Headers by which a proxy says that somebody else asks."""
@@ -31,7 +31,7 @@ def managed_folder(request: Request) -> Path:
             f"{request.url.path} is not available: this server has the models that it was started with; --llm-repository DIR "
             "gives it a folder for others",
         )
-    if not state.settings.allow_manage and not _is_local(request):
+    if not state.settings.allow_manage and not is_local(request):
         raise ApiError(
             403,
             "permission_error",
@@ -41,7 +41,8 @@ def managed_folder(request: Request) -> Path:
     return folder
 
 
-def _is_local(request: Request) -> bool:
+def is_local(request: Request) -> bool:
+    """Whether a program of this machine asks, and no proxy for somebody else."""
     if request.client is None or any(name in request.headers for name in _PROXIES):
         return False
     try:

@@ -7,18 +7,20 @@ import json
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite_llm.fetching import Fetch, fetch_model
 from rknnlite_llm.model_folder import StoredModel, model_name
-from rknnlite_llm.model_placing import copy_model, place, shared, staging
+from rknnlite_llm.model_placing import add_beside, copy_model, place, shared, staging
 from rknnlite_llm.transfer import is_url
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from rknnlite.errors import ModelInvalid
-from rknnlite.files.writing import write_file
+from rknnlite.files.json_text import parse_json
+from rknnlite.files.reading import read_text
 
 from ..app_state import State, state_of
 from ..async_helpers import closing, in_thread
@@ -34,21 +36,13 @@ from .parameters import parameters_text
 __all__ = ["copy", "create", "delete", "pull"]
 
 _EVERY = 0.1  # seconds between two lines about one file
-_NOT_CREATED = {
-    "adapters": "start the server with --lora",
-    "messages": "send them with each request",
-    "quantize": "rknnlite export-llm --weights packs a model",
-    "system": "send it with each request",
-    "template": "the model's own is used; --chat-template-file gives another",
-}
-"""Fields of ``/api/create`` that are refused, each with what to do instead."""
+_TEXTS = ("system", "messages", "template", "license")
+_ADAPTERS = ("adapter_config.json", "adapter_model.safetensors")
+_MOST_PULLS = 4  # at a time; each has a thread, and none of those that requests are answered in
+_pulling = ThreadPoolExecutor(_MOST_PULLS, "pull")
 _MAIN = (".rknn", ".rkllm", ".gguf")
 Told = dict[str, Any]
 Tell = Callable[[Told], None]
-
-
-class _Stopped(Exception):
-    """Nobody wants the rest."""
 
 
 async def pull(request: Request) -> Response:
@@ -74,7 +68,7 @@ async def pull(request: Request) -> Response:
     )
     if len(sums) != len(body.object("sha256").fields):
         raise bad_request("sha256 must be an object with 64 hexadecimal digits by file name", "sha256")
-    fetch = Fetch(source, body.text("as"), sums)
+    fetch = Fetch(source, body.text("as"), sums, state.settings.allow_pull)
     _check_free(state, fetch.called)
 
     def work(tell: Tell) -> None:
@@ -83,7 +77,10 @@ async def pull(request: Request) -> Response:
         def progress(name: str, done: int, total: int) -> None:
             tell({"status": f"pulling {name}", "digest": name, "total": total, "completed": done})
 
-        fetch_model(fetch, folder, progress)
+        try:
+            fetch_model(fetch, folder, progress)
+        except ModelInvalid as error:
+            raise _unprocessable(error) from None
         tell({"status": "verifying sha256 digest"})
 
     return await _told(request, body, work)
@@ -95,18 +92,31 @@ async def create(request: Request) -> Response:
     state = state_of(request)
     body = await state.json(request)
     name = model_name(name_in(body))
-    for field, instead in _NOT_CREATED.items():
-        if body.fields.get(field):
-            raise bad_request(f"{field} is not available here: {instead}", field)
+    if body.fields.get("quantize"):
+        raise bad_request(
+            "quantize is not available here: rknnlite export-llm --weights packs a model", "quantize"
+        )
     _check_free(state, name)
-    parameters = parameters_text(body.object("parameters").fields)
-    files = body.object("files").fields
+    given = {**body.object("parameters").fields, **{field: body.fields.get(field) for field in _TEXTS}}
+    parameters = await in_thread(parameters_text, given)
+    files, adapters = body.object("files").fields, body.object("adapters").fields
+    if adapters and set(adapters) != set(_ADAPTERS):
+        raise bad_request(f"adapters: needed are {' and '.join(_ADAPTERS)}, as PEFT saves them", "adapters")
     if files:
-        return await _told(request, body, lambda tell: _create_of_files(folder, name, files, parameters))
+        return await _told(
+            request, body, lambda tell: _create_of_files(folder, name, files, adapters, parameters)
+        )
     if not body.text("from"):
         raise bad_request("neither from nor files is given", "from")
     stored = await _stored(request, Body({"model": body.text("from")}))
-    return await _told(request, body, lambda tell: _copied(stored, folder, name, parameters or None))
+    if stored.broken:
+        raise _unprocessable(ModelInvalid(stored.broken))
+    if parameters and stored.parameters.is_file():
+        former = parse_json(read_text(stored.parameters))
+        parameters = await in_thread(parameters_text, given, former)
+    return await _told(
+        request, body, lambda tell: _create_of_model(folder, name, stored, adapters, parameters)
+    )
 
 
 async def copy(request: Request) -> Response:
@@ -119,7 +129,8 @@ async def copy(request: Request) -> Response:
     name = model_name(body.text("destination"))
     _check_free(state, name)
     stored = await _stored(request, Body({"model": body.text("source")}))
-    await in_thread(_copied, stored, folder, name, None)
+    if stored.name != name:
+        await in_thread(copy_model, stored, folder, name)
     return JSONResponse({})
 
 
@@ -162,44 +173,72 @@ def _check_free(state: State, name: str) -> None:
         raise bad_request(f"{name} is a model of the server's command line, and stays as it is", "model")
 
 
-def _copied(stored: StoredModel, folder: Path, name: str, parameters: Optional[bytes]) -> None:
-    if stored.name != name or parameters is not None:
-        copy_model(stored, folder, name, parameters)
+def _unprocessable(error: ModelInvalid) -> ApiError:
+    """Not this server is wrong, but what it was to make a model of."""
+    return ApiError(422, "invalid_request_error", str(error))
 
 
-def _create_of_files(folder: Path, name: str, files: dict[str, Any], parameters: bytes) -> None:
+def _create_of_model(
+    folder: Path, name: str, stored: StoredModel, adapters: dict[str, Any], parameters: bytes
+) -> None:
+    if stored.name == name and not parameters and not adapters:
+        return
     with staging(folder) as room:
-        made = room / "made"
-        made.mkdir()
-        for file, digest in files.items():
-            if not FILE_NAME.fullmatch(file) or not isinstance(digest, str):
-                raise bad_request(f"files: {file[:100]!r} is no name of a file, or has no digest", "files")
-            path = blob_path(folder, digest)
-            if not path.is_file():
-                raise bad_request(f"files: the blob {digest[:80]} of {file} was not sent", "files")
-            shared(path, made / file)
+        lora = _gathered(folder, room / "adapters", adapters, "adapters") if adapters else None
+        copy_model(stored, folder, name, parameters or None, lora)
+    _used(folder, adapters)
+
+
+def _gathered(folder: Path, made: Path, files: dict[str, Any], field: str) -> Path:
+    """A folder of blobs under their names."""
+    made.mkdir()
+    for file, digest in files.items():
+        if not FILE_NAME.fullmatch(file) or not isinstance(digest, str):
+            raise bad_request(f"{field}: {file[:100]!r} is no name of a file, or has no digest", field)
+        path = blob_path(folder, digest)
+        if not path.is_file():
+            raise bad_request(f"{field}: the blob {digest[:80]} of {file} was not sent", field)
+        (made / file).parent.mkdir(exist_ok=True)
+        shared(path, made / file)
+    return made
+
+
+def _used(folder: Path, files: dict[str, Any]) -> None:
+    for digest in set(files.values()):
+        blob_path(folder, digest).unlink(missing_ok=True)
+
+
+def _create_of_files(
+    folder: Path, name: str, files: dict[str, Any], adapters: dict[str, Any], parameters: bytes
+) -> None:
+    with staging(folder) as room:
+        made = _gathered(folder, room / "made", files, "files")
+        lora = _gathered(folder, room / "adapters", adapters, "adapters") if adapters else None
         mains = [
             made / file for file in files if file.endswith(_MAIN) and not file.endswith(".tokenizer.gguf")
         ]
         if not mains and "config.json" not in files:
-            raise ModelInvalid(
-                f"no language model: none of {', '.join(files)[:200]} is NAME.rknn, .rkllm, .gguf or config.json"
+            raise _unprocessable(
+                ModelInvalid(
+                    f"no language model: none of {', '.join(files)[:200]} is NAME.rknn, .rkllm, .gguf or config.json"
+                )
             )
-        placed = place(mains[0] if mains else made, folder, name)
-        if parameters:
-            write_file(placed.parameters, parameters)
-    for digest in set(files.values()):
-        blob_path(folder, digest).unlink(missing_ok=True)
+        try:
+            placed = place(mains[0] if mains else made, folder, name)
+        except ModelInvalid as error:
+            raise _unprocessable(error) from None
+        add_beside(placed, parameters, lora)
+    _used(folder, {**files, **adapters})
 
 
 async def _told(request: Request, body: Body, work: Callable[[Tell], None]) -> Response:
     """The answer to a request whose work takes a while: a line for each step, or the last one alone."""
     if body.flag("stream", True):
-        return await line_stream(request, _lines(work))
+        return await line_stream(request, _lines(state_of(request), work))
     last = {}
 
     async def all_of_them() -> None:
-        async with closing(_lines(work)) as lines:
+        async with closing(_lines(state_of(request), work)) as lines:
             async for line in lines:
                 last["line"] = line
 
@@ -207,8 +246,18 @@ async def _told(request: Request, body: Body, work: Callable[[Tell], None]) -> R
     return Response(last["line"], media_type="application/json")
 
 
-async def _lines(work: Callable[[Tell], None]) -> AsyncGenerator[str, None]:
-    """What ``work`` tells from its thread, then ``success``; left in the middle, the work ends with what it tells next."""
+async def _lines(state: State, work: Callable[[Tell], None]) -> AsyncGenerator[str, None]:
+    """What ``work`` tells from its thread, then ``success``; left in the middle, the work ends with what it tells next.
+
+    Raises ApiError 429 where as many others work as there may be.
+    """
+    if state.library.changing >= _MOST_PULLS:
+        raise ApiError(
+            429,
+            "rate_limit_error",
+            f"{_MOST_PULLS} models are fetched or made now; try again later",
+            retry_after=30,
+        )
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[Optional[Told]] = asyncio.Queue()
     stop = threading.Event()
@@ -216,14 +265,15 @@ async def _lines(work: Callable[[Tell], None]) -> AsyncGenerator[str, None]:
 
     def tell(told: Told) -> None:
         nonlocal last
-        if stop.is_set():
-            raise _Stopped
+        if stop.is_set() or state.stopping:
+            raise ApiError(503, "unavailable_error", "nobody waits for it any more")
         now, whole = time.monotonic(), told.get("total") == told.get("completed")
         if told["status"] != last[0] or now - last[1] > _EVERY or whole:
             last = (told["status"], now)
             loop.call_soon_threadsafe(lines.put_nowait, told)
 
-    task = asyncio.ensure_future(asyncio.to_thread(work, tell))
+    state.library.changing += 1
+    task = asyncio.ensure_future(loop.run_in_executor(_pulling, work, tell))
     task.add_done_callback(lambda done: lines.put_nowait(None))
     try:
         while (told := await lines.get()) is not None:
@@ -233,5 +283,6 @@ async def _lines(work: Callable[[Tell], None]) -> AsyncGenerator[str, None]:
     finally:
         stop.set()
         await asyncio.wait([task])
+        state.library.changing -= 1
         if not task.cancelled():
             task.exception()

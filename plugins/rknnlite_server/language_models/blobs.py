@@ -8,7 +8,8 @@ import hashlib
 import re
 from pathlib import Path
 
-from rknnlite_llm.model_placing import STAGING
+from rknnlite_llm.model_placing import STAGING, sweep
+from rknnlite_llm.transfer import check_room
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -20,9 +21,10 @@ from .access import managed_folder
 
 __all__ = ["FILE_NAME", "blob", "blob_path", "send_blob"]
 
-FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+:-]{0,199}")
-"""A file of a model, beside others: no path."""
+FILE_NAME = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.+:-]{0,99}/)?[A-Za-z0-9_][A-Za-z0-9_.+:-]{0,199}")
+"""A file of a model, beside others or in a folder there (``1_Pooling/config.json``): no path that leads elsewhere."""
 _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
+_CHECKED = 32 << 20  # bytes until it is looked again whether the disk has room
 _STALLED = 60.0  # seconds without a byte
 
 
@@ -46,6 +48,7 @@ async def send_blob(request: Request) -> Response:
     """``POST``: the bytes; 201 when they have that digest, 400 otherwise, and then nothing of them is kept."""
     path = blob_path(managed_folder(request), request.path_params["digest"])
     path.parent.mkdir(mode=0o700, exist_ok=True)
+    await in_thread(sweep, path.parent)
     if path.is_file():
         return Response(status_code=201)
     try:
@@ -59,7 +62,7 @@ async def send_blob(request: Request) -> Response:
             file.discard()
             file.close()
             file = GrowingFile(path.with_suffix(".sent"))
-        await _received(request, file, found)
+        await _received(request, path.parent, file, found)
         if found.hexdigest() != path.stem:
             raise bad_request(
                 f"the bytes have SHA-256 {found.hexdigest()}, not the one that was announced", "digest"
@@ -74,8 +77,10 @@ async def send_blob(request: Request) -> Response:
     return Response(status_code=201)
 
 
-async def _received(request: Request, file: GrowingFile, found: hashlib._Hash) -> None:
+async def _received(request: Request, folder: Path, file: GrowingFile, found: hashlib._Hash) -> None:
     chunks = request.stream().__aiter__()
+    declared = request.headers.get("content-length", "")
+    count, next_look, left = 0, 0, int(declared) if declared.isdigit() else 1
     while True:
         try:
             chunk = await within(chunks.__anext__(), _STALLED)
@@ -85,5 +90,9 @@ async def _received(request: Request, file: GrowingFile, found: hashlib._Hash) -
             raise bad_request(
                 "the client went away, or was silent for a minute, before the blob was complete"
             ) from None
+        if count >= next_look:
+            await in_thread(check_room, folder, left - count)
+            next_look = count + _CHECKED
         found.update(chunk)
         await in_thread(file.append, chunk)
+        count += len(chunk)

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from ..app_state import hold, state_of
 from ..errors import bad_request
-from ..streaming import line_stream
+from ..streaming import line_stream, while_connected
 from .model_entry import ModelEntry
 
 __all__ = ["load_routes"]
@@ -35,7 +35,7 @@ async def load(request: Request) -> Response:
     entry = await _entry(request, body.text("model"))
     if body.flag("stream"):
         return await line_stream(request, _lines(request, entry))
-    hold(request, await state.library.load(entry))
+    hold(request, await while_connected(request, state.library.load(entry)))
     return JSONResponse({"success": True})
 
 
@@ -63,7 +63,7 @@ async def _lines(request: Request, entry: ModelEntry) -> AsyncGenerator[str, Non
     loading = asyncio.ensure_future(library.load(entry))
     try:
         while not loading.done():
-            yield json.dumps({"status": "loading", "completed": entry.done, "total": entry.total})
+            yield json.dumps({"status": "loading", "completed": entry.place.done, "total": entry.place.total})
             await asyncio.wait([loading], timeout=_EVERY)
         loading.result()
         yield json.dumps({"status": "success"})
@@ -71,4 +71,4 @@ async def _lines(request: Request, entry: ModelEntry) -> AsyncGenerator[str, Non
         loading.cancel()
         await asyncio.wait([loading])
         if not loading.cancelled() and loading.exception() is None:
-            library.give(entry)
+            library.open.give(loading.result())

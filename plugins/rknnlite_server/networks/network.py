@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional
@@ -13,6 +13,7 @@ from typing import Any, Optional
 from rknnlite_protocol.execution import answer
 from rknnlite_protocol.metadata import model_config, model_metadata
 from rknnlite_protocol.requests import InferRequest, InferResponse
+from rknnlite_protocol.traces import in_this_trace, traces_of_task
 
 import rknnlite
 from rknnlite import Pool
@@ -31,6 +32,7 @@ from rknnlite.spi import Context
 from ..async_helpers import settled
 from ..queueing import Room, Turnstile
 from ..settings import ServerSettings
+from ..traced import trace_infer
 from .batches import Batches, Joinable, answer_together
 from .batching import Batching
 from .bound_memory import BoundContexts, is_bound
@@ -91,11 +93,15 @@ class ServedNetwork:
         """Triton's ModelConfig."""
         return model_config(self.name, self.pool, self._batches.size, self.pool.shapes)
 
-    async def infer(self, request: InferRequest) -> InferResponse:
+    def infer(self, request: InferRequest) -> Coroutine[Any, Any, InferResponse]:
         """Answer a request in a worker, once more in another one when the first was lost with its context.
 
         Raises ApiError when the queue is full, or what ``answer`` raises.
         """
+        answering, traces = self._infer(request), traces_of_task.get()
+        return answering if traces is None else trace_infer(traces, self.name, answering)
+
+    async def _infer(self, request: InferRequest) -> InferResponse:
         arrived = time.perf_counter_ns()
         try:
             timeout = request.whole("timeout")
@@ -163,7 +169,7 @@ class ServedNetwork:
             return await self._run(function, *arguments)
 
     async def _run(self, function: Callable[..., Any], *arguments: Any, mask: Optional[int] = None) -> Any:
-        future = self.pool.call_on(mask, function, *arguments)
+        future = self.pool.call_on(mask, in_this_trace(function), *arguments)
         waiter = asyncio.wrap_future(future)
         try:
             return await waiter

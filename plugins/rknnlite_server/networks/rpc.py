@@ -22,6 +22,7 @@ from .rpc_access import Access
 from .rpc_calls import Handler, handlers
 from .rpc_counting import CountedCalls
 from .rpc_errors import outcome
+from .rpc_traced import TracedCalls
 
 __all__ = ["Rpc", "outcome"]
 
@@ -104,6 +105,8 @@ class Rpc:
     def _interceptors(self) -> list[Any]:
         """Those that have something to do: each costs every call some time."""
         found: list[Any] = []
+        if self.state.traces is not None:
+            found.append(TracedCalls(self.state.traces))
         if self.state.metrics is not None:
             services = self._services()
             paths = [methods(service)[name].path for service, answers in services.items() for name in answers]

@@ -93,7 +93,8 @@ def _previous(body: Body, owner: str, stored: StoredResponses) -> Optional[Store
     found = stored.get(owner, name)
     if found is None:
         raise bad_request(
-            f"Previous response with id '{name[:80]}' not found.",
+            f"Previous response with id '{name[:80]}' not found. The least recently used ones leave (--response-bytes); give the "
+            "whole conversation as input",
             "previous_response_id",
             "previous_response_not_found",
         )

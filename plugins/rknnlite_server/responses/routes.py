@@ -118,14 +118,17 @@ def _stored(request: Request) -> StoredResponse:
 
 async def _whole(asked: ResponseRequest, state: State, owner: str) -> dict[str, Any]:
     response: dict[str, Any] = {}
-    async with closing(_events(asked, state, owner)) as events:
-        async for _, fields in events:
-            response = fields.get("response", response)
+    async with closing(_events(asked, state, owner)) as steps:
+        async for events in steps:
+            for _, fields in events:
+                response = fields.get("response", response)
     return response
 
 
 async def _stream(asked: ResponseRequest, state: State, owner: str) -> AsyncGenerator[str, None]:
-    """Named events as text. What fails before the first is an ordinary error, later a response that failed."""
+    """Named events as text, those of one step together. What fails before the first is an ordinary error, later a response that
+    failed.
+    """
     numbers = itertools.count()
 
     def told(kind: str, fields: dict[str, Any]) -> str:
@@ -134,10 +137,10 @@ async def _stream(asked: ResponseRequest, state: State, owner: str) -> AsyncGene
 
     begun = False
     try:
-        async with closing(_events(asked, state, owner)) as events:
-            async for kind, fields in events:
+        async with closing(_events(asked, state, owner)) as steps:
+            async for events in steps:
                 begun = True
-                yield told(kind, fields)
+                yield "\n\n".join(told(kind, fields) for kind, fields in events)
     except Exception as error:
         if not begun:
             raise
@@ -148,24 +151,27 @@ async def _stream(asked: ResponseRequest, state: State, owner: str) -> AsyncGene
         yield told("response.failed", {"response": {**asked.head, "status": "failed", "error": failed}})
 
 
-async def _events(asked: ResponseRequest, state: State, owner: str) -> AsyncGenerator[Event, None]:
-    """What happens, in OpenAI's order; the last event has the complete response, which is kept by then."""
+async def _events(asked: ResponseRequest, state: State, owner: str) -> AsyncGenerator[list[Event], None]:
+    """What happens, in OpenAI's order and step by step; the last event has the complete response, which is kept by then."""
     chat, output, begun = asked.chat, OutputItems(asked.summary), False
     async with closing(parts(chat, chat.work, state.settings.timeout)) as items:
         async for found, item in items:
+            events: list[Event] = []
             if not begun:  # only now is it certain that there will be an answer
                 begun = True
-                yield "response.created", {"response": asked.head}
-                yield "response.in_progress", {"response": asked.head}
+                events += [
+                    (f"response.{kind}", {"response": asked.head}) for kind in ("created", "in_progress")
+                ]
             chances = chat_logprobs([item], chat.model, chat.common.top) if isinstance(item, Piece) else None
-            for event in output.add(found, item, chances["content"] if chances else []):
-                yield event
+            events += output.add(found, item, chances["content"] if chances else [])
             if isinstance(item, Ended):
                 response = _complete(asked, output, item)
                 if response["store"]:
                     new = (*asked.input[len(asked.input) - asked.new :], *output.items)
-                    state.responses.put(StoredResponse(owner, response, asked.input, new))
-                yield f"response.{response['status']}", {"response": response}
+                    response["store"] = state.responses.put(StoredResponse(owner, response, asked.input, new))
+                events.append((f"response.{response['status']}", {"response": response}))
+            if events:
+                yield events
 
 
 def _complete(asked: ResponseRequest, output: OutputItems, ended: Ended) -> dict[str, Any]:

@@ -212,9 +212,14 @@ def test_full_servers_say_when_to_come_again(before: Front, cases: list[tuple[An
             barrier.wait(60)
             return client.post(PATH, content=b"".join(body), headers={rest_codec.HEADER_LENGTH: str(length)})
 
-    with ThreadPoolExecutor(48) as threads:
-        answers = list(threads.map(ask, range(48)))
-    assert {answer.status_code for answer in answers} == {200, 503}
+    for _ in range(5):  # where others keep the machine busy, requests may come too far apart to fill a queue
+        with ThreadPoolExecutor(48) as threads:
+            answers = list(threads.map(ask, range(48)))
+        found = {answer.status_code for answer in answers}
+        assert found <= {200, 503} and 200 in found
+        if 503 in found:
+            break
+    assert 503 in found
     for answer in answers:
         if answer.status_code == 503:
             assert int(answer.headers["retry-after"]) >= 1 and "error" in answer.json()

@@ -1,8 +1,9 @@
-// What npm's clients make of a server: `node npm_clients.js URL` prints an object of findings, JSON.
-const { generateObject, generateText, stepCountIs, streamText, tool } = require("ai");
-const { createOpenAI } = require("@ai-sdk/openai");
-const { OpenAI } = require("openai");
-const { z } = require("zod");
+// What npm's clients make of a server: `npm_clients.mjs URL` prints an object of findings, JSON.
+import { createOpenAI } from "@ai-sdk/openai";
+import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
+import { Ollama } from "ollama";
+import { OpenAI } from "openai";
+import { z } from "zod";
 
 const model = "tiny";
 const question = "What is 2 + 3?";
@@ -67,7 +68,24 @@ async function ai(baseURL) {
   };
 }
 
-(async () => {
-  const url = process.argv[2];
-  console.log(JSON.stringify({ openai: await openai(url), ai: await ai(url) }));
-})();
+async function ollama(host) {
+  const client = new Ollama({ host });
+  const messages = [{ role: "user", content: question }];
+  const first = await client.chat({ model, messages });
+  let streamed = "";
+  for await (const part of await client.chat({ model, messages, stream: true })) streamed += part.message.content;
+  const city = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+  const tools = [{ type: "function", function: { name: "get_weather", description: "The weather.", parameters: city } }];
+  const prompt = [{ role: "user", content: "What is the weather in Lisbon?" }];
+  const called = await client.chat({ model, messages: prompt, tools });
+  return {
+    first: first.message.content,
+    streamed,
+    models: (await client.list()).models.map((found) => found.name),
+    call: called.message.tool_calls[0].function,
+    failed: await client.chat({ model: "other", messages }).catch((error) => error.status_code),
+  };
+}
+
+const url = process.argv[2];
+console.log(JSON.stringify({ openai: await openai(`${url}/v1`), ai: await ai(`${url}/v1`), ollama: await ollama(url) }));
