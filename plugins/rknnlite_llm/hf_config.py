@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
-from rknnlite.errors import ModelInvalid, ModelUnsupported
+from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 
 from . import expert_rules, family_rules, gpt_rules
 from .config_fields import ConfigFields
@@ -43,7 +44,9 @@ def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
     part = language_part(config)
     family = _family(part.config)
     usual = dict(family.renamed)
-    theirs = sorted(part.config.items(), key=lambda item: item[0] in usual)  # a family's own word for a thing counts
+    theirs = sorted(
+        part.config.items(), key=lambda item: item[0] in usual
+    )  # a family's own word for a thing counts
     settings = ConfigFields({usual.get(key, key): value for key, value in theirs}, part.where)
     made = _encoder(settings, family) if family.encoder else _decoder(settings, family)
     settings.finish()
@@ -152,8 +155,10 @@ def _activation(config: ConfigFields, family: LlmFamily) -> str:
 def _family(config: Mapping[str, Any]) -> LlmFamily:
     name = str(config.get("model_type"))
     if name not in FAMILIES:
+        known = [*FAMILIES, *COMPOSED]
+        near = get_close_matches(name[:40], known, 4, 0.5)
         raise ModelUnsupported(
-            f"model type {name!r} is not computed here; there are {', '.join(FAMILIES)}, and the language parts of "
-            f"{', '.join(COMPOSED)}"
+            f"model type {shown(name)} is not computed here; there are {', '.join(near)}{' and' if near else ''} "
+            f"{len(known) - len(near)} {'others' if near else 'types'}, which docs/llm-families.md and docs/llm-media.md list"
         )
     return FAMILIES[name]
