@@ -138,7 +138,8 @@ class _Reader:
         }.get(name, ())
         if len(theirs) == 1:
             return [(theirs[0], outputs)]
-        sizes = (arch.q_size, arch.kv_size, arch.kv_size) if name == "qkv" else (outputs // 2, outputs // 2)
+        halves = outputs // 2, outputs // 2
+        sizes = (outputs - 2 * arch.kv_size, arch.kv_size, arch.kv_size) if name == "qkv" else halves
         return list(zip(theirs, sizes))
 
     def _two(self, module: str, found: dict[str, str], inputs: int, rows: int) -> tuple[Array, Array]:
