@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rknnlite.errors import ModelInvalid
+from rknnlite.errors import ModelInvalid, ModelUnsupported
 
 from .config_fields import ConfigFields
-from .container.architecture import Architecture, Experts, LayerKind, Mixer, Recurrence, Rope, Scales, Turn
-from .family_parts import FULL, Rules, attention_bias, layered, with_experts
+from .container.architecture import (
+    LONGEST_CONV,
+    Architecture,
+    Experts,
+    LayerKind,
+    Mixer,
+    Recurrence,
+    Rope,
+    Turn,
+)
+from .family_parts import FULL, Rules, attention_bias, granite_scales, layered, with_experts
 from .rope_config import with_sections
 
 __all__ = ["RULES"]
@@ -17,6 +26,8 @@ __all__ = ["RULES"]
 RULES = Rules()
 rule = RULES.of
 _LINEAR = "linear_attention"
+_MOST = 1024
+"""Heads, and channels of one, that a package describes."""
 
 
 def _mixers(config: ConfigFields, arch: Architecture, usual: list[str], mixer: Mixer) -> Architecture:
@@ -32,9 +43,14 @@ def _mixers(config: ConfigFields, arch: Architecture, usual: list[str], mixer: M
     return replace(arch, each_layer=tuple(LayerKind(mixer=words[word]) for word in types))
 
 
-def _shared(heads: int, groups: int, what: str) -> None:
-    if heads % groups:
-        raise ModelInvalid(f"config.json: {heads} heads of {what} cannot share {groups} keys")
+def _check(form: Recurrence, what: str) -> None:
+    if form.heads % form.groups:
+        raise ModelInvalid(f"config.json: {form.heads} heads of {what} cannot share {form.groups} keys")
+    if max(form.heads, form.key, form.value) > _MOST or not 2 <= form.taps <= LONGEST_CONV:
+        raise ModelUnsupported(
+            f"config.json: {what} of {form.heads} heads, keys of {form.key} and values of {form.value} channels, behind "
+            f"{form.taps} taps; computed are up to {_MOST}, and 2 to {LONGEST_CONV} taps"
+        )
 
 
 def _deltas(config: ConfigFields, arch: Architecture) -> Architecture:
@@ -46,7 +62,7 @@ def _deltas(config: ConfigFields, arch: Architecture) -> Architecture:
         value=config.number("linear_value_head_dim", 128),
         taps=config.number("linear_conv_kernel_dim", 4),
     )
-    _shared(form.heads, form.groups, "gated delta nets")
+    _check(form, "gated delta nets")
     config.only("attn_output_gate", True)
     config.only("mamba_ssm_dtype", "float32")
     for guessing in ("mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"):  # layers that guess tokens
@@ -113,17 +129,11 @@ def _granite(config: ConfigFields, arch: Architecture) -> Architecture:
         conv_bias=config.flag("mamba_conv_bias", True),
         biased=config.flag("mamba_proj_bias"),
     )
-    _shared(form.heads, form.groups, "Mamba2")
+    _check(form, "Mamba2")
     config.get("mamba_chunk_size")  # tokens that are computed at a time
     config.only("time_step_limit", [0.0, {"__float__": "Infinity"}], [0.0, float("inf")])
     config.only("position_embedding_type", "rope", "nope")
-    scales = Scales(
-        embed=config.real("embedding_multiplier", 1.0),
-        residual=config.real("residual_multiplier", 1.0),
-        score=config.real("attention_multiplier", 1.0),
-        logit=1 / config.real("logits_scaling", 1.0),
-    )
-    arch = replace(attention_bias(config, arch), scales=scales, recurrence=form)
+    arch = replace(attention_bias(config, arch), scales=granite_scales(config), recurrence=form)
     arch = _mixers(config, arch, [_LINEAR] * arch.layers, Mixer.MAMBA)
     if config.get("position_embedding_type") != "rope":
         arch = layered(arch, [replace(kind, turn=Turn.NONE) for kind in arch.each_layer])

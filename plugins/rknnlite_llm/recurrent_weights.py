@@ -49,14 +49,14 @@ def gate_weights(arch: Architecture, names: LayerTensors, one: One) -> Array:
     assert arch.recurrence is not None
     form, hidden = arch.recurrence, arch.hidden
     if not names.state_gates:
-        rows = sum(state_sizes(form, names))
-        return one(f"{names.state}{names.state_in[0]}.weight", rows, hidden)[-form.heads :]
+        size = sum(state_sizes(form, names))
+        return one(f"{names.state}{names.state_in[0]}.weight", size, hidden)[-form.heads :]
     if len(names.state_gates) > 1:
         return np.concatenate(
             [one(f"{names.state}{name}.weight", form.heads, hidden) for name in names.state_gates]
         )
     rows = one(f"{names.state}{names.state_gates[0]}.weight", 2 * form.heads, hidden)
-    return rows.reshape(form.groups, 2, -1, hidden).transpose(1, 0, 2, 3).reshape(-1, hidden)
+    return np.asarray(rows.reshape(form.groups, 2, -1, hidden).transpose(1, 0, 2, 3).reshape(-1, hidden))
 
 
 def state_vectors(arch: Architecture, names: LayerTensors, one: One) -> dict[str, Array]:

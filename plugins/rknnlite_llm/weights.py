@@ -13,8 +13,8 @@ A mixture of experts has ``experts.0.gate_up``, ``experts.0.down``, ... and ``sh
 
 Attention with a gate has it behind queries, keys and values in ``qkv``. A layer with a running state has ``state_in`` (queries,
 keys, values and what gates them, side by side), ``state_out``, the norm before it ``state_norm``, ``decay`` and ``step_bias``
-(heads), of a Mamba2 ``skip`` (heads), float32 ``state_conv`` (channels, taps) and ``state_gates``: (2 * heads, hidden), beta and step
-of every head, of a Mamba2 (heads, hidden), the step alone.
+(heads), of a Mamba2 ``skip`` (heads), float32 ``state_conv`` (channels, taps) and ``state_gates``: (2 * heads, hidden), beta and
+step of every head, of a Mamba2 (heads, hidden), the step alone.
 
 A convolution in place of attention has ``conv_in`` (gates before and behind, and what is mixed, side by side), ``conv_out`` and
 ``conv``, float32 (hidden, taps). Attention to latent vectors has ``q`` or ``q_a`` and ``q_b``, ``kv_a`` and ``out``, norms

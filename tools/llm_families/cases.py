@@ -31,8 +31,13 @@ _DELTA = {
     "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
     "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
 }  # fmt: skip
-_MROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_interleaved": True,
-    "mrope_section": [2, 1, 1]}
+_MROPE = {
+    "rope_type": "default",
+    "rope_theta": 10000.0,
+    "partial_rotary_factor": 0.5,
+    "mrope_interleaved": True,
+    "mrope_section": [2, 1, 1],
+}
 _MAMBA = {
     "layer_types": ["linear_attention", "full_attention", "linear_attention", "linear_attention"], "mamba_n_heads": 6,
     "mamba_d_head": 16, "mamba_d_state": 8, "mamba_n_groups": 2, "shared_intermediate_size": 56, "attention_multiplier": 0.2,
@@ -175,7 +180,8 @@ CASES = (
     Case("cohere", "Command R", "cohere", {"logit_scale": 0.6}),
     Case("cohere2", "Command R7B", "cohere2", {"sliding_window": 24, "logit_scale": 0.6}),
     Case("lfm2", "LFM2", "lfm2", {"layer_types": ["conv", "full_attention", "conv", "conv"], "block_multiple_of": 16}),
-    Case("qwen3-next", "Qwen3-Next", "qwen3_next", {**_DELTA, **_MOE, "shared_expert_intermediate_size": 56, "mlp_only_layers": [1]}),
+    Case("qwen3-next", "Qwen3-Next", "qwen3_next", {**_DELTA, **_MOE, "shared_expert_intermediate_size": 56, "mlp_only_layers": [1],
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}}),
     Case("qwen3.5", "Qwen3.5 (text)", "qwen3_5_text", {**_DELTA, "rope_parameters": _MROPE, "tie_word_embeddings": True}),
     Case("qwen3.5-moe", "Qwen3.5-MoE (text)", "qwen3_5_moe_text", {**_DELTA, **_MOE, "shared_expert_intermediate_size": 56,
         "rope_parameters": _MROPE}),

@@ -208,7 +208,7 @@ class Conversation:
                 else f"turns keys otherwise beyond {self.model.arch.rope.original_max_position} tokens"
             )
             raise InputInvalid(
-                f"model {self.model.name} {why}, and some of the {cache.total} tokens in the cache came as embeddings, which are not "
+                f"model {self.model.name} {why}, and some of the {cache.total} in the cache came as embeddings, which are not "
                 "kept; hand in the whole conversation"
             )
         cache.truncate(start)
@@ -344,8 +344,11 @@ class Conversation:
         return tokens
 
     def keep_states(self, count: int) -> None:
-        """Where of a prefill of ``count`` tokens a running state can come back to: behind the system prompt, and a little before the
-        end, where conversations part that go on otherwise, or are written otherwise as a past."""
+        """Before a prefill of ``count`` tokens: where running states are kept.
+
+        That is behind the system prompt, and a little before the end, where conversations part that go on otherwise, or are
+        written otherwise as a past.
+        """
         if self.cache.states is not None:
             group, end = max(1, self.model.kv.group), self.cache.total + count
             self.cache.states.wanted = {place // group * group for place in (len(self.system), end - _LAST)}

@@ -43,7 +43,12 @@ class RecurrentLayer:
         assert arch.recurrence is not None
         self._form, self._number, self._eps = arch.recurrence, number, np.float32(arch.rms_eps)
         self._delta = arch.kind(number).mixer is Mixer.DELTA
-        self._in, self._out, self._in_bias, self._out_bias = state_in, state_out, state_in_bias, state_out_bias
+        self._in, self._out, self._in_bias, self._out_bias = (
+            state_in,
+            state_out,
+            state_in_bias,
+            state_out_bias,
+        )
         self._taps, self._conv_bias = np.ascontiguousarray(state_conv.T), state_conv_bias
         self._gates, self._decay, self._step_bias = np.ascontiguousarray(state_gates.T), decay, step_bias
         self._norm, self._skip = state_norm, skip
@@ -136,9 +141,9 @@ def scan(
 ) -> tuple[Array, Array]:
     """What some tokens find, (heads, tokens, value), and the matrices behind them.
 
-    ``logs``, ``shares``: (heads, tokens), logarithms of what is left of the matrices and shares of what is added; ``delta``: of what
-    the matrices do not say already. The numbers are those of one token after the other; together they are products of matrices,
-    where what tokens add follows from those before them (a triangle of equations).
+    ``logs``, ``shares``: (heads, tokens), logarithms of what is left of the matrices and shares of what is added; with ``delta``
+    of what the matrices do not say already. The numbers are those of one token after the other; together they are products of
+    matrices, where what tokens add follows from those before them (a triangle of equations).
     """
     total = np.cumsum(logs, axis=1, dtype=np.float32)[..., None]
     later = total - total.transpose(0, 2, 1)

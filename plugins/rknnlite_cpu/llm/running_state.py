@@ -1,7 +1,7 @@
-"""The running states of a session's recurrent layers: what they are now, and what they were at places that may be needed again.
+"""The running states of a session's recurrent layers: what they are now, and what they were where one may come back to.
 
-Keys and values of a token lie in a slot of their own, so a cache is cut by counting. A running state has all tokens in it and cannot
-go back; so some are kept as they were. Every pass makes new arrays, hence keeping one is remembering it.
+Keys and values of a token lie in a slot of their own, so a cache is cut by counting. A running state has all tokens in it and
+cannot go back; so some are kept as they were. Every pass makes new arrays, hence keeping one is remembering it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _KEPT = 4
 class RunningStates:
     """States of all recurrent layers behind ``position`` tokens.
 
-    A layer hands in what it is behind some tokens of a pass (``ends``, ``put``); that counts when the pass is through (``advance``).
-    ``wanted``: numbers of tokens behind which it is kept.
+    A layer hands in what its state is behind some tokens of a pass (``ends``, ``put``); that counts when the pass is through
+    (``advance``). ``wanted``: numbers of tokens behind which states are kept.
     """
 
     def __init__(self, arch: Architecture) -> None:
@@ -57,8 +57,8 @@ class RunningStates:
     def _check(self, total: int) -> None:
         if total != self.position:
             raise ContextInvalid(
-                f"the model's running state is that behind {self.position} tokens, and {total} are in the cache; clear it, and hand "
-                "in the whole conversation"
+                f"the model's running state is that behind {self.position} tokens, and {total} are in the cache; clear it, and "
+                "hand in the whole conversation"
             )
 
     def ends(self, count: int, each: bool) -> list[int]:

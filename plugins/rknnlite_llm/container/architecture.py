@@ -16,6 +16,7 @@ from .rope import ROPE_SCALINGS, Rope
 __all__ = [
     "ACTIVATIONS",
     "CLAMPED_SWIGLU",
+    "LONGEST_CONV",
     "ROPE_SCALINGS",
     "XIELU",
     "Architecture",
@@ -38,7 +39,8 @@ CLAMPED_SWIGLU = "clamped_swiglu"
 XIELU = "xielu"
 """An activation whose form each layer has learnt."""
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2", XIELU, CLAMPED_SWIGLU)
-_LONGEST_CONV = 64
+LONGEST_CONV = 64
+"""Taps of a convolution."""
 
 
 class Turn(str, enum.Enum):
@@ -50,8 +52,8 @@ class Turn(str, enum.Enum):
 
 
 class Mixer(str, enum.Enum):
-    """How a layer looks at other tokens: attention, a short gated convolution over the last ones (LFM2), attention to what keys
-    and values are made of (DeepSeek's MLA, see ``Latent``), or a running state (see ``Recurrence``): a gated delta net, a Mamba2."""
+    """How a layer looks at other tokens: attention, a short gated convolution over the last ones (LFM2), attention to what keys and
+    values are made of (DeepSeek's MLA, see ``Latent``), or a running state (a gated delta net, a Mamba2, see ``Recurrence``)."""
 
     ATTENTION = "attention"
     CONV = "conv"

@@ -9,6 +9,7 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported
 
 from .architecture import (
     ACTIVATIONS,
+    LONGEST_CONV,
     Architecture,
     Experts,
     Latent,
@@ -27,8 +28,6 @@ from .fields import Fields
 from .rope import Rope, read_rope
 
 __all__ = ["read_architecture"]
-
-_LONGEST_CONV = 64
 
 
 def read_architecture(given: Fields) -> Architecture:
@@ -54,7 +53,7 @@ def read_architecture(given: Fields) -> Architecture:
         rope=Rope(),
         activation=given.choice("activation", ACTIVATIONS) if given.has("activation") else "silu",
         **later,
-        conv=given.number("conv", 0, _LONGEST_CONV) if given.has("conv") else 0,
+        conv=given.number("conv", 0, LONGEST_CONV) if given.has("conv") else 0,
         scales=_scales(given.child("scales")) if given.has("scales") else Scales(),
         experts=_experts(given.child("experts")) if given.has("experts") else None,
         latent=_latent(given.child("latent")) if given.has("latent") else None,
@@ -145,7 +144,7 @@ def _recurrence(given: Fields) -> Recurrence:
     if heads % groups:
         raise ModelInvalid(f"damaged description: {heads} heads of a running state share {groups} keys")
     key, value = (given.number(name, high=1024) for name in ("key", "value"))
-    taps = given.number("taps", 2, _LONGEST_CONV)
+    taps = given.number("taps", 2, LONGEST_CONV)
     return Recurrence(heads, groups, key, value, taps, given.flag("conv_bias"), given.flag("biased"))
 
 
@@ -200,7 +199,9 @@ def _check(arch: Architecture) -> None:
         "experts": any(kind.experts for kind in kinds) and arch.experts is None,
         "conv": any(kind.mixer is Mixer.CONV for kind in kinds) and not (arch.conv and arch.hidden % 2 == 0),
     }
-    needs["recurrence"] = any(kind.mixer.recurrent for kind in kinds) and not (arch.recurrence and arch.causal)
+    needs["recurrence"] = any(kind.mixer.recurrent for kind in kinds) and not (
+        arch.recurrence and arch.causal
+    )
     latent = arch.latent
     needs["latent"] = any(kind.mixer is Mixer.LATENT for kind in kinds) and not (
         latent
