@@ -1,6 +1,7 @@
 """What ``config.json`` says of the models of a family and of no other: a rule per family, behind what all have in common.
 
-Those of older forms are in ``gpt_rules``, of mixtures of experts in ``expert_rules``.
+Those of older forms are in ``gpt_rules``, of mixtures of experts in ``expert_rules``, of running states in
+``recurrent_rules``.
 """
 
 from __future__ import annotations
