@@ -167,7 +167,8 @@ def scan(
 def _solve(known: Array, added: Array) -> None:
     """Take from every token of ``added`` (heads, tokens, value), in place, what those before it have made known.
 
-    ``known``: (heads, tokens, tokens), whose part below the diagonal counts. (LAPACK takes five times as long for so many small ones.)
+    ``known``: (heads, tokens, tokens), whose part below the diagonal counts. LAPACK takes five times as long for so many small
+    ones.
     """
     half = known.shape[1] // 2
     if half == 0:
