@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_cpu.llm.decoder import Decoder
 from rknnlite_cpu.llm.kv_cache import KvCache
 from rknnlite_cpu.llm.recurrent_layer import scan
 from rknnlite_llm import Package, export_llm, open_llm
@@ -161,6 +162,31 @@ def test_sessions_together_say_what_each_says_alone(name: str, tmp_path: Path) -
         for run in runs:
             run.result(60)
     assert [talk.said for talk in talks] == alone
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_pass_that_fails_changes_no_state(
+    error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails behind the first layers, whose states of these tokens were there already."""
+    golden, package = exported("qwen3.5", tmp_path)
+    ids, before, steps = ids_of(golden), Decoder._step, []
+
+    def failing(self: Any, *given: Any) -> None:
+        steps.append(1)
+        if len(steps) == 3:
+            raise error
+        before(self, *given)
+
+    with open_llm(package.model) as context:
+        talk, fresh = Talk(context, package), Talk(context, package)
+        for one in (talk, fresh):
+            one.run(ids[:60], 8)
+        monkeypatch.setattr(Decoder, "_step", failing)
+        with pytest.raises(error):
+            talk.run(ids[60:], 8, keep=True)
+        monkeypatch.undo()
+        assert talk.run(ids[60:], 24, keep=True) == fresh.run(ids[60:], 24, keep=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
