@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .config_fields import ConfigFields
-from .container.architecture import CLAMPED_SWIGLU, Architecture, Experts, Router, Scales
+from .container.architecture import CLAMPED_SWIGLU, Architecture, Experts, Router
 from .family_parts import (
     SLIDING,
     Rules,
     attention_bias,
+    granite_scales,
     layer_types,
     windows,
     windows_everywhere,
@@ -71,12 +72,6 @@ def _olmoe(config: ConfigFields, arch: Architecture) -> Architecture:
 
 @rule("granitemoe", "granitemoeshared")
 def _granitemoe(config: ConfigFields, arch: Architecture) -> Architecture:
-    scales = Scales(
-        embed=config.real("embedding_multiplier", 1.0),
-        residual=config.real("residual_multiplier", 1.0),
-        score=config.real("attention_multiplier", 1.0),
-        logit=1 / config.real("logits_scaling", 1.0),
-    )
     shared = config.count("shared_intermediate_size", 0) if arch.family == "granitemoeshared" else 0
     experts = Experts(
         count=config.number("num_local_experts", 8),
@@ -86,7 +81,8 @@ def _granitemoe(config: ConfigFields, arch: Architecture) -> Architecture:
         shared=config.number("shared_intermediate_size") if shared else 0,
         shared_gated=False,
     )
-    return with_experts(config, replace(attention_bias(config, arch), scales=scales), experts, lambda _: True)
+    arch = replace(attention_bias(config, arch), scales=granite_scales(config))
+    return with_experts(config, arch, experts, lambda _: True)
 
 
 @rule("glm4_moe")

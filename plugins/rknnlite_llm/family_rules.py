@@ -1,6 +1,7 @@
 """What ``config.json`` says of the models of a family and of no other: a rule per family, behind what all have in common.
 
-Those of older forms are in ``gpt_rules``, of mixtures of experts in ``expert_rules``.
+Those of older forms are in ``gpt_rules``, of mixtures of experts in ``expert_rules``, of running states in
+``recurrent_rules``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .family_parts import (
     SLIDING,
     Rules,
     attention_bias,
+    granite_scales,
     layer_types,
     layered,
     turned_in_windows,
@@ -138,13 +140,8 @@ def _smollm3(config: ConfigFields, arch: Architecture) -> Architecture:
 
 @rule("granite")
 def _granite(config: ConfigFields, arch: Architecture) -> Architecture:
-    scales = Scales(
-        embed=config.real("embedding_multiplier", 1.0),
-        residual=config.real("residual_multiplier", 1.0),
-        score=config.real("attention_multiplier", 1.0),
-        logit=1 / config.real("logits_scaling", 1.0),
-    )
-    return replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"), scales=scales)
+    arch = replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"))
+    return replace(arch, scales=granite_scales(config))
 
 
 @rule("minicpm")

@@ -75,11 +75,14 @@ def _element(name: str) -> int:
 
 
 def kv_bytes(model: LlmModel, tokens: int) -> int:
-    """Bytes of keys and values of so many tokens; layers with a window keep all of them, too."""
+    """Bytes of keys and values of so many tokens, and of a running state; layers with a window keep all of them, too."""
     arch, group = model.arch, model.kv.group
-    layers = sum(arch.kind(layer).mixer is not Mixer.CONV for layer in range(arch.layers))
+    mixers = [arch.kind(layer).mixer for layer in range(arch.layers)]
+    layers = sum(mixer in (Mixer.ATTENTION, Mixer.LATENT) for mixer in mixers)
     bits = _BITS[model.kv.dtype] + (_SCALE_BITS / group if group else 0)
-    return int(2 * layers * arch.kv_heads * arch.head_dim * tokens * bits / 8)
+    state = 4 * sum(map(prod, arch.recurrence.shapes)) if arch.recurrence else 0
+    running = state * sum(mixer.recurrent for mixer in mixers)
+    return int(2 * layers * arch.kv_heads * arch.head_dim * tokens * bits / 8) + running
 
 
 def own_bytes() -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 
-from . import expert_rules, family_rules, gpt_rules
+from . import expert_rules, family_rules, gpt_rules, recurrent_rules
 from .config_fields import ConfigFields
 from .container.architecture import Turn
 from .container.description import Architecture, Rope
@@ -21,7 +21,7 @@ from .rope_config import rope_of
 
 __all__ = ["architecture"]
 
-RULES = {**family_rules.RULES, **gpt_rules.RULES, **expert_rules.RULES}
+RULES = {**family_rules.RULES, **gpt_rules.RULES, **expert_rules.RULES, **recurrent_rules.RULES}
 _ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
@@ -55,10 +55,13 @@ def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
 
 def _decoder(config: ConfigFields, family: LlmFamily) -> Architecture:
     heads, hidden = config.number("num_attention_heads"), config.number("hidden_size")
+    width = 4 * hidden if family.renamed else None
+    if width is None and config.missing("intermediate_size"):  # where all layers have experts
+        width = config.get("moe_intermediate_size")
     arch = Architecture(
         family=family.name,
         hidden=hidden,
-        intermediate=config.number("intermediate_size", 4 * hidden if family.renamed else None),
+        intermediate=config.number("intermediate_size", width),
         layers=config.number("num_hidden_layers"),
         heads=heads,
         kv_heads=config.number(

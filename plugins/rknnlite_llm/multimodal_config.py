@@ -111,6 +111,8 @@ COMPOSED = {
     "qwen2_vl": _Composed("qwen2_vl_text", outer=_VISION, media=_pictures(14)),
     "qwen2_5_vl": _Composed("qwen2_5_vl_text", outer=_VISION, media=_pictures(14, step=4.0)),
     "qwen3_vl": _Composed("qwen3_vl_text", media=_pictures(16, deepstack=3)),
+    "qwen3_5": _Composed("qwen3_5_text", media=_pictures(16)),
+    "qwen3_5_moe": _Composed("qwen3_5_moe_text", media=_pictures(16)),
     "qwen2_5_omni": _Composed(
         "qwen2_5_omni_text", ("thinker_config", "text_config"), media=_pictures(14, step=25.0)
     ),

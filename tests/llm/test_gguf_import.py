@@ -369,7 +369,7 @@ def test_logits_divided_by_nothing_are_a_damaged_model(tmp_path: Path) -> None:
     write_family("granite", tmp_path / "hf")
     settings = json.loads((tmp_path / "hf" / "config.json").read_text())
     (tmp_path / "hf" / "config.json").write_text(json.dumps({**settings, "logits_scaling": 0}))
-    with pytest.raises(ModelInvalid, match=r"config.json or a file beside it is damaged: ZeroDivisionError"):
+    with pytest.raises(ModelInvalid, match=r"config\.json: logits_scaling is 0"):
         export_llm(tmp_path / "hf", tmp_path / "x")
 
 

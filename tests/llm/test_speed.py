@@ -124,7 +124,7 @@ def test_of_a_mixture_the_experts_that_a_token_uses_are_read(tmp_path: Path) -> 
 def test_bytes_of_the_cache_are_those_that_it_keeps(package: Maker, kvcache: str) -> None:
     model = read_llm(ModelFile(package("qwen3", "f32", kvcache).model))
     cache = KvCache(model.arch, model.kv, 64)
-    kept = sum(np.asarray(array).nbytes for layer in cache.layers for array in layer.arrays(64))
+    kept = sum(np.asarray(array).nbytes for layer in cache.layers.values() for array in layer.arrays(64))
     assert footprint.kv_bytes(model, 64) <= kept
     assert footprint.kv_bytes(model, 64) == pytest.approx(kept, rel=0.3), (
         "a tail of float16 beside it at the most"

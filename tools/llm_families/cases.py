@@ -27,6 +27,22 @@ _LATENT = {
     "v_head_dim": 10,
     "num_key_value_heads": 6,
 }
+_DELTA = {
+    "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
+    "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+}  # fmt: skip
+_MROPE = {
+    "rope_type": "default",
+    "rope_theta": 10000.0,
+    "partial_rotary_factor": 0.5,
+    "mrope_interleaved": True,
+    "mrope_section": [2, 1, 1],
+}
+_MAMBA = {
+    "layer_types": ["linear_attention", "full_attention", "linear_attention", "linear_attention"], "mamba_n_heads": 6,
+    "mamba_d_head": 16, "mamba_d_state": 8, "mamba_n_groups": 2, "shared_intermediate_size": 56, "attention_multiplier": 0.2,
+    "residual_multiplier": 0.4, "logits_scaling": 0.5, "embedding_multiplier": 6.0,
+}  # fmt: skip
 _MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
 
 
@@ -164,6 +180,15 @@ CASES = (
     Case("cohere", "Command R", "cohere", {"logit_scale": 0.6}),
     Case("cohere2", "Command R7B", "cohere2", {"sliding_window": 24, "logit_scale": 0.6}),
     Case("lfm2", "LFM2", "lfm2", {"layer_types": ["conv", "full_attention", "conv", "conv"], "block_multiple_of": 16}),
+    Case("qwen3-next", "Qwen3-Next", "qwen3_next", {**_DELTA, **_MOE, "shared_expert_intermediate_size": 56, "mlp_only_layers": [1],
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}}),
+    Case("qwen3.5", "Qwen3.5 (text)", "qwen3_5_text", {**_DELTA, "rope_parameters": _MROPE, "tie_word_embeddings": True}),
+    Case("qwen3.5-moe", "Qwen3.5-MoE (text)", "qwen3_5_moe_text", {**_DELTA, **_MOE, "shared_expert_intermediate_size": 56,
+        "rope_parameters": _MROPE}),
+    Case("granite-hybrid", "Granite 4 H with experts", "granitemoehybrid", {**_MAMBA, "num_local_experts": 6,
+        "position_embedding_type": "rope"}),
+    Case("granite-hybrid-dense", "Granite 4 H micro, 1B, 350M", "granitemoehybrid", {**_MAMBA, "num_local_experts": 0,
+        "mamba_proj_bias": True}),
     Case("bert", "BERT: bge, e5, gte", "bert", {"num_key_value_heads": None}, embeds="cls"),
     Case("xlm-roberta", "XLM-R: bge-m3, multilingual-e5", "xlm-roberta", {"pad_token_id": 1, "layer_norm_eps": 1e-5, "num_key_value_heads": None}, embeds="mean"),
     Case("roberta", "RoBERTa", "roberta", {"pad_token_id": 1, "layer_norm_eps": 1e-5, "num_key_value_heads": None}, embeds="mean"),

@@ -1,6 +1,6 @@
 """Cases of a random generator: the families of ``cases.py`` with other widths, heads, groups, windows, positions, biases, experts.
 
-``random-SEED-NUMBER`` names a case and says all of it, so that the Python with transformers and ours make the same. Of ten, four
+``random-SEED-NUMBER`` names a case (``random-running-NUMBER`` one of a family with running states) and says all of it, so that the Python with transformers and ours make the same. Of ten, four
 have float32 weights; the others are packaged as ``w8``, ``w4`` or a mixture of both (``auto``), from weights that these hold exactly
 (``made.py``): what differs then is no rounding of weights.
 """
@@ -15,11 +15,13 @@ from cases import CASES, Case, longrope
 __all__ = ["WEIGHTS", "random_case", "random_names"]
 
 WEIGHTS = ("f32", "w8", "f32", "w4", "f32", "auto", "f32", "w8", "w4", "auto")
-_DECODERS = [case for case in CASES if not case.embeds and not case.scores]
+_RUNNING = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "granitemoehybrid"}
+_DECODERS = [case for case in CASES if not (case.embeds or case.scores or case.kind in _RUNNING)]
+_RECURRENT = [case for case in CASES if case.kind in _RUNNING]
 _GREEDY = 40
 _FREE_WIDTH = {
     "llama", "mistral", "ministral", "ministral3", "mixtral", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3_text", "glm", "glm4",
-    "glm4_moe", "exaone4", "seed_oss", "ernie4_5", "ernie4_5_moe", "arcee", "nemotron", "hunyuan_v1_dense", "hunyuan_v1_moe", "gpt_oss",
+    "glm4_moe", "exaone4", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "seed_oss", "ernie4_5", "ernie4_5_moe", "arcee", "nemotron", "hunyuan_v1_dense", "hunyuan_v1_moe", "gpt_oss",
 }  # fmt: skip
 """Kinds whose heads need not be as wide together as the model."""
 _MULTIPLES = {"llama", "gemma2", "gemma3_text", "arcee"}
@@ -51,11 +53,12 @@ def random_names(count: int, seed: int) -> list[str]:
 def random_case(name: str) -> Case:
     """The case of a name."""
     number = int(name.rpartition("-")[2])
-    base = _DECODERS[number % len(_DECODERS)]
+    bases = _RECURRENT if name.startswith("random-running-") else _DECODERS
+    base = bases[number % len(bases)]
     draw = random.Random(name)
     weights = draw.choice(WEIGHTS)
     config = dict(base.config)
-    for change in (_shapes, _layers, _positions, _rest, _experts):
+    for change in (_shapes, _layers, _positions, _rest, _experts, _states):
         change(base, config, draw, weights)
     return Case(
         name,
@@ -224,3 +227,26 @@ def _experts(base: Case, config: dict[str, Any], draw: random.Random, weights: s
         config[chosen] = draw.randint(1, min(most, 4))
     if "norm_topk_prob" in config:
         config["norm_topk_prob"] = draw.random() < 0.5
+
+
+def _states(base: Case, config: dict[str, Any], draw: random.Random, weights: str) -> None:
+    """Running states: heads, how many share a key, their channels, taps, and which layers have one."""
+    if base.kind not in _RUNNING:
+        return
+    groups, share = draw.randint(1, 4), draw.randint(1, 3)
+    taps, count = draw.randint(2, 5), config["num_hidden_layers"]
+    kinds = [draw.choice(("linear_attention", "linear_attention", "full_attention")) for _ in range(count)]
+    config["layer_types"] = [*kinds[:-1], "full_attention"]  # the cache of transformers wants one
+    if base.kind != "granitemoehybrid":
+        config.update(
+            linear_num_key_heads=groups, linear_num_value_heads=groups * share, linear_conv_kernel_dim=taps,
+            linear_key_head_dim=_four(draw, 4, 24), linear_value_head_dim=_four(draw, 4, 24),
+        )  # fmt: skip
+        return
+    hidden = groups * share * draw.choice((8, 12, 16))
+    hidden *= config["num_attention_heads"]
+    config.update(
+        hidden_size=hidden, mamba_n_heads=groups * share, mamba_d_head=2 * hidden // (groups * share), mamba_n_groups=groups,
+        mamba_d_state=_four(draw, 4, 24), mamba_d_conv=taps, mamba_conv_bias=draw.random() < 0.5,
+        mamba_proj_bias=draw.random() < 0.5, position_embedding_type=draw.choice(("rope", None)),
+    )  # fmt: skip

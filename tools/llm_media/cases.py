@@ -26,7 +26,8 @@ class Case:
     """One model. ``size``: height and width in pixels of an image, of a frame; ``tokens``: embeddings of one image or audio.
 
     ``talks``: conversations of turns that follow each other. ``stands_in``: transformers has no class for the model; its language
-    part is one of this kind, and its encoder is not there: random rows stand in for what it gives.
+    part is one of this kind, and its encoder is not there: random rows stand in for what it gives. ``apart``: by how much logits of
+    the whole model and of its parts may differ in transformers.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Case:
     deepstack: int = 0
     stands_in: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
+    apart: float = 1e-4
 
 
 _TEXT: dict[str, Any] = {
@@ -91,6 +93,13 @@ CASES = (
         **_IDS, "vision_config": {**_PATCHES, "depth": 4, "hidden_size": 32, "out_hidden_size": HIDDEN, "num_heads": 2,
             "intermediate_size": 64, "num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1, 2]},
     }, (48, 32), 24, (_IMAGE, _IMAGES, (Turn("video, a time before each step", (4, "frames", 9)),), _TURNS), deepstack=3),
+    Case("qwen3.5-vl", "Qwen3.5", "qwen3_5", {
+        "text_config": {**_TEXT, "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+            "linear_value_head_dim": 12, "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"],
+            "rope_parameters": {**_ROPE, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1], "mrope_interleaved": True}},
+        **_IDS, "vision_config": {**_PATCHES, "depth": 2, "hidden_size": 32, "out_hidden_size": HIDDEN, "num_heads": 2,
+            "intermediate_size": 64, "num_position_embeddings": 64},
+    }, (48, 32), 24, (_IMAGE, _IMAGES, (Turn("video, a time before each step", (4, "frames", 9)),), _TURNS), apart=1e-3),
     Case("internvl3", "InternVL3, InternVL2.5", "internvl", {
         "text_config": {**_TEXT, "model_type": "qwen2"}, "image_token_id": IMAGE, "downsample_ratio": 0.5,
         "vision_config": {"model_type": "internvl_vision", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,

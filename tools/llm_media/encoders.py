@@ -273,6 +273,7 @@ ENCODERS = {
     "qwen2_vl": Encoder(transformers.Qwen2VLForConditionalGeneration, *_QWEN),
     "qwen2_5_vl": Encoder(transformers.Qwen2_5_VLForConditionalGeneration, *_QWEN),
     "qwen3_vl": Encoder(transformers.Qwen3VLForConditionalGeneration, *_QWEN),
+    "qwen3_5": Encoder(transformers.Qwen3_5ForConditionalGeneration, *_QWEN),
     "qwen2_5_omni_thinker": Encoder(
         transformers.Qwen2_5OmniThinkerForConditionalGeneration, lambda case: {**_patches(case), **_mel(case, 40)}, _omni,
         _qwen_whole,

@@ -12,7 +12,7 @@ from rknnlite_llm.container.architecture import Architecture, Turn
 from .attention import AttentionFunction, Queries, attend
 from .attention_mask import Chunk
 from .linear import Linear
-from .norms_and_activations import make_norm
+from .norms_and_activations import make_norm, sigmoid
 from .rope import rotate
 
 __all__ = ["Attention", "ShortConv"]
@@ -53,13 +53,16 @@ class Attention:
         """(tokens, hidden) -> the same; every part looks into its own cache, and puts its keys and values there."""
         qkv = self._asking(x)
         mixed = [self._attended(qkv[place], chunk) for place, chunk in parts]
-        out = self._out(self._found(mixed[0] if len(mixed) == 1 else np.concatenate(mixed)))
+        found = self._found(mixed[0] if len(mixed) == 1 else np.concatenate(mixed))
+        if self._arch.attention_gate:
+            found *= sigmoid(qkv[:, self._arch.qkv_size :])
+        out = self._out(found)
         if self._out_bias is not None:
             out += self._out_bias
         return out
 
     def _asking(self, x: Array) -> Array:
-        """Queries, keys and values side by side, (tokens, qkv_size)."""
+        """Queries, keys and values side by side, and what gates what is found, (tokens, asking_size)."""
         qkv = self._qkv(x)
         return qkv if self._qkv_bias is None else qkv + self._qkv_bias
 
@@ -70,7 +73,7 @@ class Attention:
     def _split(self, qkv: Array) -> tuple[Array, Array, Array]:
         """Queries, keys and values, (heads, tokens, head_dim)."""
         arch, end = self._arch, self._arch.q_size + self._arch.kv_size
-        queries, keys, values = qkv[:, : arch.q_size], qkv[:, arch.q_size : end], qkv[:, end:]
+        queries, keys, values = qkv[:, : arch.q_size], qkv[:, arch.q_size : end], qkv[:, end : arch.qkv_size]
         if arch.qk_norm_whole:
             queries, keys = (norm(rows) for norm, rows in zip(self._norms, (queries, keys)))
         queries, keys, values = (

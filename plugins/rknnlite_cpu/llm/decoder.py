@@ -26,6 +26,7 @@ from .latent_attention import LatentAttention
 from .linear import Maker, make_linear
 from .lora import adapting
 from .norms_and_activations import Normed, capped, make_norm
+from .recurrent_layer import RecurrentLayer
 from .weight_reader import WeightReader
 
 __all__ = ["Decoder"]
@@ -37,7 +38,7 @@ Array = NDArray[Any]
 class _Layer:
     """Its halves, and the norms before and behind them; what is not there does nothing."""
 
-    mixer: Union[Attention, ShortConv]
+    mixer: Union[Attention, ShortConv, RecurrentLayer]
     network: Union[FeedForward, MixtureOfExperts]
     norm1: Normed
     norm2: Normed
@@ -144,9 +145,11 @@ def _layer(
         for name in ("norm1", "norm2", "post1", "post2")
     }
     if arch.kind(number).mixer is Mixer.CONV:
-        mixer: Union[Attention, ShortConv] = ShortConv(arch, number, **_named(parts, _CONV))
+        mixer: Union[Attention, ShortConv, RecurrentLayer] = ShortConv(arch, number, **_named(parts, _CONV))
     elif arch.kind(number).mixer is Mixer.LATENT:
         mixer = LatentAttention(arch, number, **_named(parts, _LATENT), attention=attention)
+    elif arch.kind(number).mixer.recurrent:
+        mixer = RecurrentLayer(arch, number, **_named(parts, _RECURRENT))
     else:
         mixer = Attention(arch, number, **_named(parts, _ATTENTION), attention=attention)
     return _Layer(mixer, _network(arch, parts, number), **norms)
@@ -165,6 +168,19 @@ _LATENT = (
     "q_a_bias",
     "kv_a_bias",
     "out_bias",
+)
+_RECURRENT = (
+    "state_in",
+    "state_out",
+    "state_conv",
+    "state_gates",
+    "decay",
+    "step_bias",
+    "state_norm",
+    "state_conv_bias",
+    "skip",
+    "state_in_bias",
+    "state_out_bias",
 )
 _CONV = ("conv_in", "conv_out", "conv", "conv_in_bias", "conv_out_bias", "conv_bias")
 

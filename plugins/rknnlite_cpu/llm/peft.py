@@ -16,6 +16,7 @@ from rknnlite_llm.container.families import FAMILIES
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.export_weights import row_order
 from rknnlite_llm.hf_folder import read_object
+from rknnlite_llm.recurrent_weights import state_sizes
 from rknnlite_llm.weights import layer_matrices
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
@@ -135,10 +136,16 @@ class _Reader:
             "down": names.down,
             "conv_in": names.conv_in,
             "conv_out": names.conv_out,
+            "state_in": tuple(names.state + name for name in names.state_in) if names.state_gates else (),
+            "state_out": (f"{names.state}out_proj",),
         }.get(name, ())
         if len(theirs) == 1:
             return [(theirs[0], outputs)]
-        sizes = (arch.q_size, arch.kv_size, arch.kv_size) if name == "qkv" else (outputs // 2, outputs // 2)
+        sizes: tuple[int, ...] = outputs // 2, outputs // 2
+        if name == "qkv":
+            sizes = outputs - 2 * arch.kv_size, arch.kv_size, arch.kv_size
+        elif name == "state_in" and arch.recurrence:
+            sizes = state_sizes(arch.recurrence, names)
         return list(zip(theirs, sizes))
 
     def _two(self, module: str, found: dict[str, str], inputs: int, rows: int) -> tuple[Array, Array]:

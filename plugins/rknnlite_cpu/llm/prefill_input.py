@@ -55,6 +55,20 @@ class PrefillInput:
         """What goes through the decoder."""
         return DecoderInput(self.embeds, self.positions, self.behind, self.extra)
 
+    def behind_text(self, tokens: Array, embeds: Array, cached: int, position: int) -> PrefillInput:
+        """With these tokens before it, which stand from ``position`` on, behind ``cached`` places."""
+        more: dict[str, Any] = {}
+        if self.positions is not None and self.behind is not None:
+            line = position + np.arange(len(tokens))
+            axes = np.broadcast_to(line, (len(self.positions), len(line)))
+            more["positions"] = np.concatenate([axes, self.positions], axis=1)
+            more["behind"] = np.concatenate([line + 1, self.behind])
+        if self.extra is not None:
+            nothing = np.zeros((len(self.extra), *embeds.shape), np.float32)
+            more["extra"] = np.concatenate([nothing, self.extra], axis=1)
+        whole, known = np.concatenate([embeds, self.embeds]), np.concatenate([tokens, self.tokens])
+        return PrefillInput(whole, known, tokens.tolist() + self.keys, cached, **more)
+
     def without(self, cached: int) -> PrefillInput:
         """What is left when the first ``cached`` places are in the cache already."""
         left = self.rows[cached:]
