@@ -118,3 +118,34 @@ CASES = (
     }, (48, 32), 24, (_IMAGE, _IMAGES, _LONG, _TURNS, _AUDIO), extra={"audio": 10}),
 )  # fmt: skip
 """All cases. Of MiniCPM-V 2.6 and 4.5, which transformers has no class for, only the language part is compared."""
+
+
+_MARKS = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
+_QWENS: dict[str, Any] = {"marks": _MARKS, "markers": _MARKS[:3]}
+_CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+_HALF = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+_CUT = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
+_EXTRA: dict[str, dict[str, Any]] = {
+    "qwen2-vl": {**_QWENS, "processor": {**_CUT, **_CLIP}},
+    "qwen2.5-vl": {**_QWENS, "processor": {**_CUT, **_CLIP}},
+    "qwen3-vl": {**_QWENS, "processor": {**_CUT, **_HALF}},
+    "internvl3": {"marks": ("<img>", "</img>", "<IMG_CONTEXT>"), "markers": ("<img>", "</img>", "<IMG_CONTEXT>"),
+        "processor": {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}},
+    "smolvlm": {"marks": ("<fake_token_around_image>", "<global-img>", "<image>"),
+        "markers": ("<fake_token_around_image><global-img>", "<fake_token_around_image>", "<image>"), "processor": _HALF},
+}  # fmt: skip
+
+
+def _with_words(case: Case) -> Case:
+    """The same with the tokens of a tokenizer, which markers come behind."""
+    text = {**case.config["text_config"], "vocab_size": 648}
+    ids: dict[str, Any] = {"image_token_id": 642}
+    if "merge_size" in _EXTRA[case.name]["processor"]:
+        ids.update(video_token_id=643, vision_start_token_id=640, vision_end_token_id=641)
+    return Case(case.name, case.models, case.kind, {**case.config, "text_config": text, **ids}, case.size, case.tokens,
+        deepstack=case.deepstack, extra=_EXTRA[case.name])  # fmt: skip
+
+
+WHOLE = tuple(_with_words(case) for case in CASES if case.name in _EXTRA)
+"""Those that are tried from a picture to text (``whole.py``). ``marks`` are the texts of the tokens from 640 on, ``markers`` those
+before and behind a picture and in the place of its rows."""
