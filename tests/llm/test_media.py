@@ -92,13 +92,18 @@ class Said:
 
     def inputs(self, turn: Turn, key: str) -> list[LlmInput]:
         tokens = self.golden[f"said{key}"].astype(np.int64)
+        blocks: dict[str, Any] = {}
+        further: list[tuple[int, list[np.ndarray]]] = []
         for kind in self.used:
-            count = sum(part == kind or (kind, part) == ("video", "frames") for part in turn.parts)
-            if count:
-                return self._with(kind, count, turn, tokens)
-        return [TokenInput(tokens)]
+            words = [part for part in turn.parts if part == kind or (kind, part) == ("video", "frames")]
+            if words:
+                blocks[kind], rows = self._block(kind, len(words), turn)
+                further.append((turn.parts.index(words[0]), rows))
+        ordered = [rows for _, rows in sorted(further, key=lambda one: one[0])]  # as they stand in the text
+        aux = [AuxInput(2 + layer, np.concatenate(values)) for layer, values in enumerate(zip(*ordered))]
+        return [MultimodalInput(tokens=tokens, **blocks), *aux] if blocks else [TokenInput(tokens)]
 
-    def _with(self, kind: str, count: int, turn: Turn, tokens: np.ndarray) -> list[LlmInput]:
+    def _block(self, kind: str, count: int, turn: Turn) -> tuple[Any, list[np.ndarray]]:
         pictures = 3 * count if kind == "video" else count
         part = slice(self.used[kind], self.used[kind] + pictures)
         self.used[kind] += pictures
@@ -120,8 +125,7 @@ class Said:
             ),
             "audio": lambda: AudioBlock(rows[0], each, count, content="<audio_pad>"),
         }
-        aux = [AuxInput(2 + layer, values) for layer, values in enumerate(rows[1:])]
-        return [MultimodalInput(tokens=tokens, **{kind: block[kind]()}), *aux]
+        return block[kind](), [values.reshape(-1, values.shape[-1]) for values in rows[1:]]
 
 
 def exported(name: str, folder: Path) -> tuple[dict[str, np.ndarray], Package]:

@@ -1,25 +1,30 @@
 """Write ``tests/llm/data/media/whole_*.npz`` from what ``tools/llm_media/whole.py FOLDER`` left there.
 
-    python -m tests.llm.vision_goldens FOLDER
+    python -m tests.llm.vision_goldens FOLDER [TOOLKIT]
 
 Tensors follow from their names and shapes, as in ``media_goldens``. Kept are the other files, tokens and answer, and the first
-numbers of every row that the tower gives.
+numbers of every row that the tower gives. With a Python that has the vendor's toolkit the smallest towers are converted, too.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 from rknnlite_llm.container.safetensors import write_safetensors
+from rknnlite_llm.towers import Vision, export_vision, vision_path
 
 from tests.llm.media_goldens import DATA, cases, made
 
 WHOLE = cases.WHOLE
 TRAINED = Path(__file__).parents[2] / "examples" / "llm_chat" / "trained"
 KEPT = 8
+CONVERTED = (("tiny-qwen2.5-vl", "patches"), ("tiny-qwen2.5-vl", "pixels"), ("tiny-qwen3-vl", "patches"))
+"""Towers that are there as ``.rknn`` files, ``NAME.FORM.rknn.xz``."""
 FILES = ("config.json", "preprocessor_config.json")
 
 
@@ -57,7 +62,18 @@ def write_whole(name: str, folder: Path) -> dict[str, np.ndarray]:
     return golden
 
 
+def write_converted(name: str, form: str, source: Path, toolkit: Path) -> None:
+    """One tower as the toolkit makes it."""
+    size = next(case.size for case in WHOLE if case.name == name)
+    with tempfile.TemporaryDirectory() as folder:
+        export_vision(source / name, Path(folder) / "p", Vision(size, form, toolkit))
+        made = vision_path(Path(folder) / "p", "rknn").read_bytes()
+    (DATA / f"{name}.{form}.rknn.xz").write_bytes(lzma.compress(made, preset=9))
+
+
 if __name__ == "__main__":
     for case in WHOLE:
         write_golden(Path(sys.argv[1]) / case.name, DATA / f"whole_{case.name}.npz")
+    for name, form in CONVERTED if len(sys.argv) > 2 else ():
+        write_converted(name, form, Path(sys.argv[1]), Path(sys.argv[2]))
     print(sum(path.stat().st_size for path in DATA.glob("whole_*")), "bytes")

@@ -55,6 +55,8 @@ _IDS = {
 _PATCHES: dict[str, Any] = {"patch_size": 4, "spatial_merge_size": 2, "temporal_patch_size": 2}
 _IMAGE = (Turn("text and image", (5, "image", 7)),)
 _IMAGES = (Turn("two images", (3, "image", 4, "image", 6)),)
+_MIXED = (Turn("an image and a video in one run", (3, "image", 4, "frames", 5)),)
+_OTHER = (Turn("a video and an image in one run", (4, "frames", 2, "image", 3)),)
 _VIDEO = (Turn("video of three steps", (4, "video", 9)),)
 _LONG = (Turn("video, half a second between steps", (4, "video", 9), 0.5),)
 _TURNS = (
@@ -90,7 +92,7 @@ CASES = (
         "text_config": {**_TEXT, "head_dim": 16, "rope_parameters": {**_ROPE, "mrope_section": [4, 2, 2]}},
         **_IDS, "vision_config": {**_PATCHES, "depth": 4, "hidden_size": 32, "out_hidden_size": HIDDEN, "num_heads": 2,
             "intermediate_size": 64, "num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1, 2]},
-    }, (48, 32), 24, (_IMAGE, _IMAGES, (Turn("video, a time before each step", (4, "frames", 9)),), _TURNS), deepstack=3),
+    }, (48, 32), 24, (_IMAGE, _IMAGES, (Turn("video, a time before each step", (4, "frames", 9)),), _MIXED, _OTHER, _TURNS), deepstack=3),
     Case("internvl3", "InternVL3, InternVL2.5", "internvl", {
         "text_config": {**_TEXT, "model_type": "qwen2"}, "image_token_id": IMAGE, "downsample_ratio": 0.5,
         "vision_config": {"model_type": "internvl_vision", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -146,6 +148,29 @@ def _with_words(case: Case) -> Case:
         deepstack=case.deepstack, extra=_EXTRA[case.name])  # fmt: skip
 
 
-WHOLE = tuple(_with_words(case) for case in CASES if case.name in _EXTRA)
+_TINY = {"hidden_size": 16, "num_heads": 1, "intermediate_size": 16}
+
+
+def _tiny(case: Case, **vision: Any) -> Case:
+    """A tower of a few kilobytes: tests have it as a ``.rknn`` file, too."""
+    config = {**case.config, "vision_config": {**case.config["vision_config"], **_TINY, **vision}}
+    return Case(
+        f"tiny-{case.name}",
+        case.models,
+        case.kind,
+        config,
+        (16, 16),
+        4,
+        deepstack=case.deepstack,
+        extra=case.extra,
+    )
+
+
+_WORDS = {case.name: _with_words(case) for case in CASES if case.name in _EXTRA}
+WHOLE = (
+    *_WORDS.values(),
+    _tiny(_WORDS["qwen2.5-vl"], depth=2, window_size=8),
+    _tiny(_WORDS["qwen3-vl"], depth=3, num_position_embeddings=16),
+)
 """Those that are tried from a picture to text (``whole.py``). ``marks`` are the texts of the tokens from 640 on, ``markers`` those
 before and behind a picture and in the place of its rows."""

@@ -104,7 +104,7 @@ def turn_inputs(
     """The inputs of one turn; ``used`` counts the pictures that went before."""
     height, width = case.size
     blocks: dict[str, Any] = {}
-    aux: list[AuxInput] = []
+    further: list[tuple[int, list[np.ndarray]]] = []
     for kind in ("image", "video", "audio"):
         words = [part for part in turn.parts if part == kind or (kind, part) == ("video", "frames")]
         if not words:
@@ -125,7 +125,11 @@ def turn_inputs(
                 seconds=turn.seconds,
             )  # fmt: skip
         if kind != "audio":
-            aux = [AuxInput(2 + layer, values) for layer, values in enumerate(rows[1:])]
+            further.append(
+                (turn.parts.index(words[0]), [values.reshape(-1, values.shape[-1]) for values in rows[1:]])
+            )
+    ordered = [rows for _, rows in sorted(further, key=lambda one: one[0])]  # as they stand in the text
+    aux = [AuxInput(2 + layer, np.concatenate(values)) for layer, values in enumerate(zip(*ordered))]
     return [MultimodalInput(tokens=said, **blocks), *aux] if blocks else [TokenInput(said)]
 
 
