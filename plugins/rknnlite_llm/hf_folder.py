@@ -122,6 +122,7 @@ def _whole_numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def weight_files(directory: Path) -> Iterator[SafeTensors]:
+    """All ``*.safetensors`` of a directory, mapped; raises ModelInvalid."""
     for path in sorted(directory.glob("*.safetensors")):
         if is_stream(path):
             raise ModelInvalid(f"{path}: it is a pipe, a socket or a device, no safetensors file")

@@ -128,6 +128,10 @@ COMPOSED = {
 def language_part(config: Mapping[str, Any]) -> LanguagePart:
     """The language part of a model, or all of it. Raises ModelInvalid or ModelUnsupported."""
     kind = str(config.get("model_type"))
+    if kind.endswith("_talker"):
+        raise ModelUnsupported(
+            f"config.json: {kind} is the part of an omni model that speaks; computed here is the part that writes, its thinker"
+        )
     if kind not in COMPOSED:
         return LanguagePart(config)
     row, outside, inside = COMPOSED[kind], config, config

@@ -13,6 +13,7 @@ from rknnlite_llm.towers import Vision, VisionEncoder, VisionSettings, export_vi
 from rknnlite_llm.towers.geometry import merged_places, resampled, windows
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported, ParamInvalid
+from rknnlite.spi.llm import InferParams, PromptInput
 from tests.llm.vision_goldens import KEPT, WHOLE, write_whole
 
 pytest.importorskip("onnxruntime", reason="needs the package onnxruntime (extra fast)")
@@ -85,6 +86,19 @@ def test_a_whole_model_says_what_transformers_says(name: str, tmp_path: Path) ->
     said, cached = answer(prefix, tmp_path / "hf" / "picture.png", turns=2)
     assert said == [wanted, wanted]
     assert cached == [0, len(golden["ids"]) - 1]
+
+
+def test_a_system_prompt_that_is_in_the_cache_is_told(tmp_path: Path) -> None:
+    """A second run prefills fewer tokens, for the system prompt stays where it is."""
+    _, prefix = exported("qwen2.5-vl", tmp_path)
+    with Chat(prefix, backend="cpu") as chat:
+        chat.session.set_chat_template(
+            "<|im_start|>system\nBe brief.<|im_end|>\n", "<|im_start|>user\n", "<|im_end|>\n"
+        )
+        infer = InferParams(max_new_tokens=3, keep_history=False)
+        first, second = (chat.session.run(PromptInput(QUESTION), infer) for _ in range(2))
+    assert first.n_cached_tokens == 0
+    assert second.n_cached_tokens == first.n_prefill_tokens - second.n_prefill_tokens > 0
 
 
 def test_the_settings_are_those_of_the_processor(tmp_path: Path) -> None:

@@ -97,15 +97,9 @@ if __name__ == "__main__":
     ret = rknn_vision.init_runtime(target="rk1820", core_mask=0xFF)
     if ret != 0:
         exit(ret)
-    llm_args = [
-        {
-            **chat.ARGS[0],
-            "max_new_tokens": 16,
-            "repeat_penalty": 1.0,
-            "vocab_size": args.vocab_size,
-            "special_eos_id": args.eos,
-        }
-    ]
+    chat.ARGS[0].update(
+        max_new_tokens=16, repeat_penalty=1.0, vocab_size=args.vocab_size, special_eos_id=args.eos
+    )
     ret = rknn_llm.init_runtime(target="rk1820", core_mask=0xFF, llm_args=chat.ARGS, llm_callback=callback)
     if ret != 0:
         exit(ret)
