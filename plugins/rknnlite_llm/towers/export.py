@@ -155,7 +155,8 @@ def _settings(
             found = read_object(source / name)
             inner = found.get("image_processor", found)
             processor = {**processor, **(inner if isinstance(inner, dict) else {})}
-    limits = processor.get("size") if isinstance(processor.get("size"), dict) else {}
+    given = processor.get("size")
+    limits: dict[str, Any] = given if isinstance(given, dict) else {}
     start, end, image, video = _markers(config, tower, prefix)
     return VisionSettings(
         model_type=tower.kind,

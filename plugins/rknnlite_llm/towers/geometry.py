@@ -38,7 +38,7 @@ def resampled(table: Array, places: Array, rows: int, columns: int, bicubic: boo
     """Rows (patches, hidden) of a square table (positions, hidden) for a grid of ``rows`` x ``columns`` patches."""
     side = round(len(table) ** 0.5)
     if (rows, columns) == (side, side):
-        return table[places[0] * side + places[1]]
+        return np.asarray(table[places[0] * side + places[1]])
     down, right = (_taps(place, size, side, bicubic) for place, size in zip(places, (rows, columns)))
     found = np.zeros((places.shape[1], table.shape[1]), np.float32)
     for above, high in zip(*down):

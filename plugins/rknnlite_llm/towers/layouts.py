@@ -64,7 +64,7 @@ class Layout:
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
 
 
-_CLIP = {
+_CLIP: dict[str, Any] = {
     "mean": (0.48145466, 0.4578275, 0.40821073),
     "std": (0.26862954, 0.26130258, 0.27577711),
 }

@@ -76,7 +76,7 @@ def _checked(path: Path, name: str, kind: str, value: Mapping[str, Any]) -> Any:
             and 0 <= found <= most
         )
     if kind.startswith("tuple"):
-        numbers = found if isinstance(found, list) and len(found) == 3 else [None]
+        numbers: list[Any] = found if isinstance(found, list) and len(found) == 3 else [None]
         if all(type(one) in (int, float) and abs(one) < 1e6 for one in numbers) and (
             name != "std" or all(numbers)
         ):
