@@ -14,7 +14,7 @@ from rknnlite_llm.towers.geometry import merged_places, resampled, windows
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.spi.llm import InferParams, PromptInput
-from tests.llm.vision_goldens import KEPT, WHOLE, write_whole
+from tests.llm.vision_goldens import KEPT, WHOLE, write_resampler, write_whole
 
 pytest.importorskip("onnxruntime", reason="needs the package onnxruntime (extra fast)")
 pytest.importorskip("onnx", reason="needs the package onnx (extra fast)")
@@ -205,19 +205,44 @@ def test_a_tower_of_pixels_sees_no_video(tmp_path: Path) -> None:
         encoder.encode_pixels(np.zeros((1, 2, 48, 32, 3), np.uint8))
 
 
+def test_rows_that_ask_the_patches(tmp_path: Path) -> None:
+    """MiniCPM-V's resampler: as many tokens for any picture, on a grid that is no square."""
+    import onnxruntime
+
+    golden, pixels = write_resampler(tmp_path / "hf")
+    onnx, *_ = export_vision(tmp_path / "hf", tmp_path / "p", Vision((20, 28)))
+    (found,) = onnxruntime.InferenceSession(str(onnx)).run(None, {"pixels": pixels})
+    assert np.abs(found[:, :KEPT] - golden["float0"]).max() < 1e-4
+    settings = VisionSettings.read(vision_path(tmp_path / "p", "json"))
+    assert (settings.tokens, settings.image) == (8, "<unk>")
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    config["vision_config"]["num_attention_heads"] = 5
+    (tmp_path / "hf" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelUnsupported, match="32 channels in 5 heads"):
+        export_vision(tmp_path / "hf", tmp_path / "p", Vision((20, 28)))
+
+
 def test_neighbours_stand_together() -> None:
     assert merged_places(4, 4, 2)[:, :5].tolist() == [[0, 0, 1, 1, 0], [0, 1, 0, 1, 2]]
     same = windows(merged_places(4, 6, 2), 4) == 0
     assert same.sum(axis=1).tolist() == [16] * 8 + [8] * 4 + [16] * 0 + [16] * 0 + [16] * 8 + [8] * 4
 
 
-@pytest.mark.parametrize("bicubic", [False, True])
-def test_a_table_of_positions_fits_another_grid(bicubic: bool) -> None:
+@pytest.mark.parametrize("how", ["bilinear", "bicubic"])
+def test_a_table_of_positions_fits_another_grid(how: str) -> None:
     table = np.arange(16, dtype=np.float32)[:, None]
     places = merged_places(4, 4, 1)
-    assert resampled(table, places, 4, 4, bicubic)[:, 0].tolist() == list(range(16))
-    wide = resampled(table, merged_places(7, 7, 1), 7, 7, bicubic)[:, 0].reshape(7, 7)
+    assert resampled(table, places, 4, 4, how)[:, 0].tolist() == list(range(16))
+    wide = resampled(table, merged_places(7, 7, 1), 7, 7, how)[:, 0].reshape(7, 7)
     assert np.allclose(wide + wide[::-1, ::-1], 15, atol=1e-4)
+
+
+def test_the_nearest_position_is_that_of_the_share_of_the_picture() -> None:
+    table = np.arange(16, dtype=np.float32)[:, None]
+    assert resampled(table, merged_places(4, 4, 1), 4, 4, "nearest")[:, 0].tolist() == list(range(16))
+    assert resampled(table, merged_places(2, 2, 1), 2, 2, "nearest")[:, 0].tolist() == [0, 2, 8, 10]
+    wide = resampled(table, merged_places(1, 8, 1), 1, 8, "nearest")[:, 0]
+    assert wide.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 @pytest.mark.skipif(

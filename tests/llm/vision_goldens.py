@@ -62,6 +62,18 @@ def write_whole(name: str, folder: Path) -> dict[str, np.ndarray]:
     return golden
 
 
+def write_resampler(folder: Path) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """MiniCPM-V's tower of ``tools/llm_media/resampler.py`` as a Hugging Face directory; its golden, and the pixels of it."""
+    golden = dict(np.load(DATA / "resampler.npz"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(str(golden["config"]))
+    shapes = {key: tuple(shape) for key, shape in json.loads(str(golden["shapes"])).items()}
+    write_safetensors(
+        folder / "model.safetensors", {key: ("F32", made(key, shape)) for key, shape in shapes.items()}, {}
+    )
+    return golden, made("pixels", (1, 3, 20, 28))
+
+
 def write_converted(name: str, form: str, source: Path, toolkit: Path) -> None:
     """One tower as the toolkit makes it."""
     size = next(case.size for case in WHOLE if case.name == name)

@@ -90,7 +90,7 @@ def export_vision(directory: str | Path, prefix: str | Path, vision: Vision = Vi
         )
     form = _form(tower, vision.form)
     height, width = _size(tower, vision.size)
-    settings = _settings(source, config, tower, form, (height, width), prefix)
+    settings = _settings(source, config, tower, form, (height, width), prefix, tensors.queries)
     try:
         from .network import Network
         from .onnx_writer import OnnxWriter
@@ -148,6 +148,7 @@ def _settings(
     form: str,
     size: tuple[int, int],
     prefix: str | Path,
+    queries: int,
 ) -> VisionSettings:
     processor: dict[str, Any] = {}
     for name in _PROCESSORS:
@@ -166,7 +167,7 @@ def _settings(
         patch=tower.patch,
         frames=tower.frames,
         merge=tower.merge,
-        tokens=size[0] * size[1] // tower.cell**2,
+        tokens=queries or size[0] * size[1] // tower.cell**2,
         deepstack=len(tower.deepstack),
         mean=_three(processor, "image_mean", tower.layout.mean),
         std=_three(processor, "image_std", tower.layout.std),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["angles", "merged_places", "resampled", "windows"]
+__all__ = ["angles", "merged_places", "resampled", "waves", "windows"]
 
 Array = NDArray[Any]
 
@@ -34,17 +34,40 @@ def angles(places: Array, head: int, theta: float) -> Array:
     return np.concatenate([turned[0], turned[1]], axis=-1)
 
 
-def resampled(table: Array, places: Array, rows: int, columns: int, bicubic: bool) -> Array:
-    """Rows (patches, hidden) of a square table (positions, hidden) for a grid of ``rows`` x ``columns`` patches."""
+def waves(places: Array, hidden: int) -> Array:
+    """Sines and cosines of positions, float32 (patches, hidden): the first half by column, the other by row."""
+    half = hidden // 4
+    speeds = 1.0 / 10000 ** (np.arange(half, dtype=np.float32) / half)
+    turned = places[::-1, :, None] * speeds
+    found = [part(turned[axis]) for axis in range(2) for part in (np.sin, np.cos)]
+    return np.concatenate(found, axis=-1).astype(np.float32)
+
+
+def resampled(table: Array, places: Array, rows: int, columns: int, how: str) -> Array:
+    """Rows (patches, hidden) of a square table (positions, hidden) for a grid of ``rows`` x ``columns`` patches.
+
+    ``how``: ``bilinear``, ``bicubic``, ``nearest`` or ``nearest64``.
+    """
     side = round(len(table) ** 0.5)
+    if how.startswith("nearest"):
+        row, column = (_buckets(size, side, how)[place] for place, size in zip(places, (rows, columns)))
+        return np.asarray(table[row * side + column])
     if (rows, columns) == (side, side):
         return np.asarray(table[places[0] * side + places[1]])
-    down, right = (_taps(place, size, side, bicubic) for place, size in zip(places, (rows, columns)))
+    down, right = (_taps(place, size, side, how == "bicubic") for place, size in zip(places, (rows, columns)))
     found = np.zeros((places.shape[1], table.shape[1]), np.float32)
     for above, high in zip(*down):
         for left, wide in zip(*right):
             found += table[above * side + left] * (high * wide)[:, None]
     return found
+
+
+def _buckets(size: int, side: int, how: str) -> Array:
+    """The place in the table for each of ``size`` patches; rounded as the models do it, which decides where both have borders."""
+    borders = (1 / side + np.arange(side - 1) * (1 / side)).astype(np.float32)
+    kind = np.float64 if how == "nearest64" else np.float32
+    shares = (np.arange(size, dtype=kind) * (kind(1) / kind(size))).astype(np.float32)
+    return np.asarray(np.searchsorted(borders, np.minimum(shares, np.float32(1 - 1e-6)), side="right"))
 
 
 def _taps(place: Array, size: int, side: int, bicubic: bool) -> tuple[Array, Array]:

@@ -29,13 +29,15 @@ class Layout:
         rms: norms are RMS norms.
         scales: of what attention and feed-forward network add.
         positions: a table of positions, resampled to the grid that is asked for.
-        bicubic: how that is done: bicubic, else bilinear with the corners in place.
+        resample: how that is done: ``bilinear`` with the corners in place, ``bicubic``, or the ``nearest`` one
+            (``nearest64``: its borders counted in float64 first).
         first: a row before the patches, which has the first position; it is left out behind the layers.
         last: the norm behind all layers.
         rotary: positions turn queries and keys.
         act, epsilon, size: what the model has where ``config.json`` does not say; ``size`` in pixels.
         deepstack: merger behind single layers.
         two_frames: patches are of two pictures.
+        resampler: what stands before the names of rows that ask the patches, so that any picture has as many tokens as there are.
     """
 
     prefixes: tuple[str, ...]
@@ -49,7 +51,7 @@ class Layout:
     rms: bool = False
     scales: tuple[str, ...] = ()
     positions: str = ""
-    bicubic: bool = False
+    resample: str = "bilinear"
     first: str = ""
     last: str = ""
     rotary: bool = False
@@ -58,6 +60,7 @@ class Layout:
     size: int = 0
     deepstack: str = ""
     two_frames: bool = False
+    resampler: str = ""
     markers: tuple[str, str, str, str] = ("", "", "", "")
     """Tokens before and behind a picture, in the place of its rows, and of those of a video, where ``config.json`` says no ids."""
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
@@ -90,6 +93,7 @@ _SMOL: dict[str, Any] = {
     "merger": ("", "modality_projection.proj"),
     "merger_prefixes": ("model.connector.", "connector."),
     "positions": "embeddings.position_embedding",
+    "resample": "nearest",
     "last": "post_layernorm",
     "act": "gelu_pytorch_tanh",
     "markers": ("<fake_token_around_image><global-img>", "<fake_token_around_image>", "<image>", ""),
@@ -112,19 +116,25 @@ LAYOUTS = {
         **_IMAGENET, prefixes=("vision_tower.", "model.vision_tower."), patch="embeddings.patch_embeddings.projection",
         layer="encoder.layer.{}.", norms=("layernorm_before", "layernorm_after"),
         attention=(("attention.q_proj", "attention.k_proj", "attention.v_proj"), "attention.projection_layer"),
-        feed=("mlp.fc1", "mlp.fc2"), scales=("lambda_1", "lambda_2"), positions="embeddings.position_embeddings", bicubic=True,
-        first="embeddings.cls_token", merger=("layer_norm", "linear_1", "linear_2"),
+        feed=("mlp.fc1", "mlp.fc2"), scales=("lambda_1", "lambda_2"), positions="embeddings.position_embeddings",
+        resample="bicubic", first="embeddings.cls_token", merger=("layer_norm", "linear_1", "linear_2"),
         merger_prefixes=("multi_modal_projector.", "model.multi_modal_projector."),
         markers=("<img>", "</img>", "<IMG_CONTEXT>", ""),
     ),
     "internvl_chat": Layout(
         **_IMAGENET, prefixes=("vision_model.",), patch="embeddings.patch_embedding", layer="encoder.layers.{}.",
         norms=("norm1", "norm2"), attention=(("attn.qkv",), "attn.proj"), feed=("mlp.fc1", "mlp.fc2"), scales=("ls1", "ls2"),
-        positions="embeddings.position_embedding", bicubic=True, first="embeddings.class_embedding", merger=("0", "1", "3"),
+        positions="embeddings.position_embedding", resample="bicubic", first="embeddings.class_embedding", merger=("0", "1", "3"),
         merger_prefixes=("mlp1.",), markers=("<img>", "</img>", "<IMG_CONTEXT>", ""),
     ),
     "smolvlm": Layout(**_SMOL),
     "idefics3": Layout(**_SMOL),
+    "minicpmv": Layout(
+        prefixes=("vpm.",), patch="embeddings.patch_embedding", layer="encoder.layers.{}.", norms=("layer_norm1", "layer_norm2"),
+        attention=_SMOL["attention"], feed=("mlp.fc1", "mlp.fc2"), merger=(), positions="embeddings.position_embedding",
+        resample="nearest64", last="post_layernorm", act="gelu_pytorch_tanh", size=448, resampler="resampler.",
+        markers=("<image>", "</image>", "<unk>", ""),
+    ),
     "qwen2_5_omni": _QWEN_2_5,
     "qwen2_5_omni_thinker": _QWEN_2_5,
 }  # fmt: skip
@@ -166,11 +176,12 @@ def tower_of(config: Mapping[str, Any]) -> Tower | None:
         return None
     if not isinstance(vision, Mapping):
         raise ModelInvalid(f"config.json is damaged: vision_config is {shown(vision)}, no object")
-    merge = _merge(config, vision)
+    merge = 1 if layout.resampler else _merge(config, vision)
     return Tower(
         kind=kind,
         layout=layout,
-        layers=_whole(vision, ("depth", "num_hidden_layers"), 0),
+        layers=_whole(vision, ("depth", "num_hidden_layers"), 0)
+        - (config.get("drop_vision_last_layer") is True),
         heads=_whole(vision, ("num_heads", "num_attention_heads"), 0),
         patch=_whole(vision, ("patch_size",), 14),
         frames=_whole(vision, ("temporal_patch_size",), 2) if layout.two_frames else 1,

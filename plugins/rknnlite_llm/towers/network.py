@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import ModelUnsupported, shown
 
-from .geometry import angles, merged_places, resampled, windows
+from .geometry import angles, merged_places, resampled, waves, windows
 from .layouts import Tower
 from .onnx_writer import OnnxWriter
 from .tensors import TowerTensors
@@ -69,12 +69,17 @@ class Network:
             x = self._norm(x, layout.last)
         if layout.first:
             x = self.writer.part(x, 0, 1, self.sequence)
+        if layout.resampler:
+            self._give(self._asked(x), "embeds")
+            return
         self._give(self._merged(x, layout.merger, joined=bool(layout.merger_prefixes)), "embeds")
         for number, value in enumerate(further):
             self._give(value, f"deepstack_{number}")
 
     def _give(self, value: str, name: str) -> None:
-        self.writer.output(value, name, (self.count // self.tower.merge**2, self.tensors.width))
+        self.writer.output(
+            value, name, (self.tensors.queries or self.count // self.tower.merge**2, self.tensors.width)
+        )
 
     # -- in front of the layers -----------------------------------------------------------------------------------
 
@@ -115,7 +120,7 @@ class Network:
                 raise ModelUnsupported(
                     f"{self.tensors.directory}: {len(table)} positions of patches are no square"
                 )
-            found = resampled(table, self.places, self.rows, self.columns, layout.bicubic)
+            found = resampled(table, self.places, self.rows, self.columns, layout.resample)
             x = add("Add", x, constant(found))
         return x if first is None else add("Concat", constant(first), x, axis=0)
 
@@ -192,6 +197,31 @@ class Network:
             x = self._activated(x, "gelu") if number else x
             x = self._linear(x, layer, merger=True)
         return x
+
+    def _asked(self, x: str) -> str:
+        """Rows of the model's own attend to all patches: MiniCPM-V's resampler."""
+        add, constant = self.writer.add, self.writer.constant
+        width, count = self.tensors.width, self.tensors.queries
+        heads = max(1, width // 128)
+        keys = self._norm(self._linear(x, "kv_proj", merger=True), "ln_kv", merger=True)
+        placed = add("Add", keys, constant(waves(self.places, width)))
+        queries = self._norm(constant(self.tensors.bare("query", merger=True)), "ln_q", merger=True)
+        parts = []
+        for number, value in enumerate((queries, placed, keys)):
+            weight, bias = self.tensors.input_third(number)
+            if number == 0:
+                weight, bias = (
+                    weight * np.float32((width // heads) ** -0.5),
+                    bias * np.float32((width // heads) ** -0.5),
+                )
+            y = self.writer.reshape(
+                self._gemm(value, weight, bias), 1, self.count if number else count, heads, width // heads
+            )
+            parts.append(add("Transpose", y, perm=[0, 2, 3, 1] if number == 1 else [0, 2, 1, 3]))
+        y = add("MatMul", add("Softmax", add("MatMul", parts[0], parts[1]), axis=-1), parts[2])
+        y = self.writer.reshape(add("Transpose", y, perm=[0, 2, 1, 3]), count, width)
+        y = self._norm(self._linear(y, "attn.out_proj", merger=True), "ln_post", merger=True)
+        return self._gemm(y, self.tensors.bare("proj", merger=True).T, None)
 
     # -- single operators -----------------------------------------------------------------------------------------
 

@@ -29,9 +29,9 @@ class TowerTensors:
             self._files.update(dict.fromkeys(file.names, file))
         self._layout = layout
         self._prefix = self._found(layout.prefixes, layout.patch)
-        self._outside = (
-            self._found(layout.merger_prefixes, layout.merger[1]) if layout.merger_prefixes else None
-        )
+        self._outside: str | None = layout.resampler
+        if layout.merger_prefixes:
+            self._outside = self._found(layout.merger_prefixes, layout.merger[1])
 
     def _found(self, prefixes: Sequence[str], name: str) -> str | None:
         return next((prefix for prefix in prefixes if f"{prefix}{name}.weight" in self._files), None)
@@ -44,16 +44,23 @@ class TowerTensors:
     @property
     def width(self) -> int:
         """Numbers of a row that the tower gives."""
+        if self._layout.resampler:
+            return int(self.bare("query", merger=True).shape[-1])
         return int(self.whole(self._layout.merger[-1], merger=True).shape[0])
+
+    @property
+    def queries(self) -> int:
+        """Rows that ask the patches (``Layout.resampler``); 0 where there are none."""
+        return len(self.bare("query", merger=True)) if self._layout.resampler else 0
 
     def whole(self, name: str, merger: bool = False) -> Array:
         """The ``weight`` of a layer."""
         return self._read(f"{name}.weight", merger)
 
-    def bare(self, name: str) -> Array:
+    def bare(self, name: str, merger: bool = False) -> Array:
         """A tensor that may lie there without the word ``weight`` behind its name."""
-        found = self.maybe(name)
-        return self.whole(name) if found is None else found
+        found = self.maybe(name, merger)
+        return self.whole(name, merger) if found is None else found
 
     def maybe(self, name: str, merger: bool = False) -> Array | None:
         """A tensor, if there is one."""
@@ -71,8 +78,19 @@ class TowerTensors:
         part = slice(number * size, (number + 1) * size)
         return weight[part], None if bias is None else bias[part]
 
+    def input_third(self, number: int) -> tuple[Array, Array]:
+        """Weight and bias of query, key or value of the rows that ask (``Layout.resampler``)."""
+        weight, bias = (self._read(f"attn.in_proj_{kind}", True) for kind in ("weight", "bias"))
+        size = len(weight) // 3
+        part = slice(number * size, (number + 1) * size)
+        return weight[part], bias[part]
+
     def _name(self, name: str, merger: bool) -> str:
-        prefix = self._outside if merger and self._layout.merger_prefixes else self._prefix
+        prefix = (
+            self._outside
+            if merger and (self._layout.merger_prefixes or self._layout.resampler)
+            else self._prefix
+        )
         return f"{prefix or ''}{name}"
 
     def _read(self, name: str, merger: bool) -> Array:
