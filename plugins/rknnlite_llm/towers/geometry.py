@@ -65,7 +65,7 @@ def resampled(table: Array, places: Array, rows: int, columns: int, how: str) ->
 def _buckets(size: int, side: int, how: str) -> Array:
     """The place in the table for each of ``size`` patches; rounded as the models do it, which decides where both have borders."""
     borders = (1 / side + np.arange(side - 1) * (1 / side)).astype(np.float32)
-    kind = np.float64 if how == "nearest64" else np.float32
+    kind: Any = np.float64 if how == "nearest64" else np.float32
     shares = (np.arange(size, dtype=kind) * (kind(1) / kind(size))).astype(np.float32)
     return np.asarray(np.searchsorted(borders, np.minimum(shares, np.float32(1 - 1e-6)), side="right"))
 
