@@ -199,6 +199,17 @@ def test_a_folder_without_a_tower_says_so(tmp_path: Path) -> None:
         VisionEncoder(tmp_path / "p")
 
 
+def test_a_converted_tower_of_an_earlier_export_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_whole("tiny-qwen2.5-vl", tmp_path / "hf")
+    monkeypatch.chdir(tmp_path)
+    vision_path("p", "rknn").touch()
+    files = export_vision("hf", "p", Vision((16, 16)))
+    assert sorted(path.name for path in Path().glob("p.vision.*")) == sorted(path.name for path in files)
+    assert len(files) == 3
+
+
 def test_a_tower_of_pixels_sees_no_video(tmp_path: Path) -> None:
     _, prefix = exported("qwen3-vl", tmp_path, "pixels")
     with VisionEncoder(prefix) as encoder, pytest.raises(InputInvalid, match="one picture at a time"):

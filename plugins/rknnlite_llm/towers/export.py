@@ -96,24 +96,31 @@ def export_vision(directory: str | Path, prefix: str | Path, vision: Vision = Vi
         from .onnx_writer import OnnxWriter
     except ImportError as error:
         raise missing("fast", "writing the vision tower needs the package onnx", error) from None
-    path = vision_path(prefix, "onnx")
-    data = path.with_name(f"{path.name}.data")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with writing(data) as file:
-            writer = OnnxWriter(file, data.name)
-            Network(tower, tensors, writer, height // tower.patch, width // tower.patch).write(form)
-            writer.write(path, f"{tower.kind}_vision")
-    except ValueError as error:
-        raise ModelInvalid(
-            f"{source}: the tensors of the vision tower do not fit its config.json, or each other: {error}"
-        ) from None
-    written = [path, data, vision_path(prefix, "json")]
-    settings.write(written[-1])
-    if vision.toolkit is not None:
-        written.append(vision_path(prefix, "rknn"))
-        _convert(path, settings, vision.toolkit, vision.soc, written[-1])
-    return written
+    target = vision_path(prefix, "onnx")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        dir=target.parent
+    ) as room:  # the toolkit leaves files beside what it reads
+        inside = Path(room).resolve() / Path(prefix).name
+        path = vision_path(inside, "onnx")
+        data = path.with_name(f"{path.name}.data")
+        written = [path, data, vision_path(inside, "json")]
+        try:
+            with writing(data) as file:
+                writer = OnnxWriter(file, data.name)
+                Network(tower, tensors, writer, height // tower.patch, width // tower.patch).write(form)
+                writer.write(path, f"{tower.kind}_vision")
+        except ValueError as error:
+            raise ModelInvalid(
+                f"{source}: the tensors of the vision tower do not fit its config.json, or each other: {error}"
+            ) from None
+        settings.write(written[-1])
+        if vision.toolkit is not None:
+            written.append(vision_path(inside, "rknn"))
+            _convert(path, settings, vision.toolkit, vision.soc, written[-1])
+        else:  # one of an earlier export does not belong to these
+            vision_path(prefix, "rknn").unlink(missing_ok=True)
+        return [one.replace(target.parent / one.name) for one in written]
 
 
 def _form(tower: Tower, wanted: str | None) -> str:
@@ -220,9 +227,4 @@ def _convert(path: Path, settings: VisionSettings, python: Path, soc: str, out: 
             "mean_values": [[255 * one for one in settings.mean]],
             "std_values": [[255 * one for one in settings.std]],
         }
-    with tempfile.TemporaryDirectory(dir=out.parent) as room:
-        made = Path(room) / out.name
-        for part in (path, path.with_name(f"{path.name}.data")):
-            (Path(room) / part.name).symlink_to(part.resolve())
-        Toolkit(python).convert(Path(room) / path.name, soc, made, config, {})
-        made.replace(out)
+    Toolkit(python).convert(path, soc, out, config, {})
