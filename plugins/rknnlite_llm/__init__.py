@@ -14,6 +14,7 @@
   ``sequence_classification``, ``family_rules``, ``gpt_rules``, ``expert_rules``, ``recurrent_rules`` and ``family_parts`` read
   ``config.json``;
   ``gguf``, ``gguf_import``, ``gguf_families`` and ``gguf_config`` read GGUF files.
+* Pictures: ``towers`` (vision towers as ONNX, and running them).
 * Text: ``tokenizer``, ``python_tokenizer`` (without the package ``tokenizers``), ``isolated_tokenizer`` and
   ``tokenizer_process`` (in a process of its own); ``messages``, ``plain_text``, ``inputs``,
   ``chat_template`` in a ``jinja_sandbox`` with a ``template_budget``.
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .reranking import Reranker
     from .streaming import astream, stream
     from .tokenizer import Tokenizer
+    from .towers import VisionEncoder, export_vision
 
 __all__ = [
     "Chat",
@@ -54,9 +56,11 @@ __all__ = [
     "Package",
     "Reranker",
     "Tokenizer",
+    "VisionEncoder",
     "astream",
     "check_beside",
     "export_llm",
+    "export_vision",
     "open_llm",
     "rknnlite_register_commands",
     "rknnlite_register_inspectors",
@@ -73,6 +77,7 @@ _MODULES = {
     "reranking": ("Reranker",),
     "streaming": ("astream", "stream"),
     "tokenizer": ("Tokenizer",),
+    "towers": ("VisionEncoder", "export_vision"),
 }
 
 

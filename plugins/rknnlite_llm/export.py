@@ -15,6 +15,7 @@ import numpy as np
 from rknnlite.errors import ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.files.writing import write_file, writing
 from rknnlite.formats import ModelFile
+from rknnlite.log import logger
 from rknnlite.spi.llm import KvDtype
 
 from .checksums import file_sum
@@ -115,6 +116,11 @@ def export_llm(
         embedding = None if scorer else embedding
         arch = architecture(config, head=embedding is None and scorer is None)
         arch = with_scorer(arch, scorer, config)
+    if "talker_config" in config:
+        logger.warning(
+            "%s: its talker, which speaks, is not exported: text, pictures and sound go in, text comes out",
+            source,
+        )
     whole = embedding is not None or scorer is not None  # a text at a time
     kv = KV_CACHES[_cache_name(kvcache, weights, whole)]
     usual = longest_text(source) if whole else None

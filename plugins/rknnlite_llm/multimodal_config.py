@@ -10,7 +10,7 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 
 from .container.architecture import Media
 
-__all__ = ["COMPOSED", "LanguagePart", "language_part"]
+__all__ = ["COMPOSED", "LanguagePart", "language_part", "thinker_of"]
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,10 @@ COMPOSED = {
 def language_part(config: Mapping[str, Any]) -> LanguagePart:
     """The language part of a model, or all of it. Raises ModelInvalid or ModelUnsupported."""
     kind = str(config.get("model_type"))
+    if kind.endswith("_talker"):
+        raise ModelUnsupported(
+            f"config.json: {kind} is the part of an omni model that speaks; computed here is the part that writes, its thinker"
+        )
     if kind not in COMPOSED:
         return LanguagePart(config)
     row, outside, inside = COMPOSED[kind], config, config
@@ -150,6 +154,11 @@ def language_part(config: Mapping[str, Any]) -> LanguagePart:
         True,
         row.media(outside) if row.media else None,
     )
+
+
+def thinker_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What stands for a whole model where one part of it only is computed: the thinker of an omni model, else all of it."""
+    return _object(config, "thinker_config") or config
 
 
 def _minicpm(config: Mapping[str, Any]) -> str:

@@ -52,6 +52,7 @@ class Conversation:
     def reset(self) -> None:
         """Forget everything."""
         self.system: list[int] = []
+        self._kept = 0  # tokens of a system prompt that a run found in the cache
         self.unfed: list[int] = []
         self.ended = False
         self.keys: list[int] = []
@@ -177,7 +178,9 @@ class Conversation:
         self, main: Any, template: ChatTemplate, calls: CheckedCallbacks, aux: Sequence[AuxInput] = ()
     ) -> PrefillInput:
         """Turn the inputs into embeddings, behind what is in the cache; checks that there is room."""
+        self._kept = 0
         feed = self.with_past(self._feed(main, template, calls, aux), calls, turn=True)
+        feed.cached = feed.cached or min(self._kept, self.cache.total)
         self._settle_ring()
         count, room = len(feed.embeds), self.cache.size - self.cache.total
         if count > self._size or (self.policy == KvPolicy.NORMAL and count > room):
@@ -338,6 +341,7 @@ class Conversation:
         system = tokens[:length].tolist()
         kept = self.cache.total == len(self.system) > 0
         if kept and system == self.system:
+            self._kept = length
             return tokens[length:]
         self.reset()
         self.system = system

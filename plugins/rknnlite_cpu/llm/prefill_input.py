@@ -95,10 +95,6 @@ def check_aux(model: LlmModel, blocks: Sequence[MediaBlock], aux: Sequence[AuxIn
             f"model {model.name} adds rows to images behind its first {count} layers: it needs the auxiliary inputs {wanted}, each "
             f"once, given are {given}; the encoder's further outputs belong there"
         )
-    if count and len(pictures) > 1:
-        raise InputInvalid(
-            f"images and videos in one run of {model.name}: its auxiliary inputs hold rows of one kind; use two runs"
-        )
 
 
 def media_input(
@@ -123,7 +119,8 @@ def media_input(
         positions, behind = positions_of(model, len(tokens), media, start)
         feed = replace(feed, positions=positions, behind=behind)
     if aux:
-        places = next(places for block, places in media if not isinstance(block, AudioBlock))
+        pictures = [places for block, places in media if not isinstance(block, AudioBlock)]
+        places = np.sort(np.concatenate(pictures))  # of images and a video: as they stand in the text
         feed = replace(feed, extra=_extra(feed.embeds, aux, places, calls))
     for _, places in media:
         for place in places.tolist():
