@@ -23,10 +23,11 @@ class Exec(Command):
     """See the module."""
 
     name = "exec"
-    help = "run a program with librknnrt.so and librknn3_api.so of rknnlite in the place of the vendor's"
+    help = "run a program with librknnrt.so, librknn3_api.so and librkllmrt.so of rknnlite in the place of the vendor's"
     examples = (
         "rknnlite exec -- ./program model.rknn picture.jpg",
         "rknnlite exec -- ctest --test-dir build",
+        "RKNNLITE_RKLLM_MODEL=qwen3.gguf rknnlite exec -- python flask_server.py --rkllm_model_path qwen3.rkllm",
     )
     rest = True
 
@@ -39,7 +40,12 @@ class Exec(Command):
             return Exit.USAGE
         found = build.find(interpreter_is_named=True)
         build.rknn3_library(found)
-        paths = [str(found.file.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        rkllm = build.rkllm_library(found)
+        paths = [
+            str(found.file.parent),
+            str(rkllm.parent),
+            *filter(None, [os.environ.get("LD_LIBRARY_PATH")]),
+        ]
         environment = {"RKNNLITE_PYTHON": sys.executable, **os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
         try:
             _become(args.rest, environment)
