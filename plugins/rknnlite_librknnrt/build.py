@@ -20,7 +20,7 @@ from rknnlite_backend.library import check_elf, is_file
 from rknnlite_programs import buildcache
 
 from rknnlite._version import __version__
-from rknnlite.errors import BackendUnavailable
+from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.writing import write_file
 
 from . import recipe
@@ -186,6 +186,11 @@ def _glibc() -> tuple[int, int]:
         return 0, 0
     found = re.fullmatch(r"glibc (\d+)\.(\d+).*", text)
     return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def can_audit() -> bool:
+    """Whether LD_AUDIT leaves a program as fast as it is: before glibc 2.35 each call of a function went through the linker."""
+    return _glibc() >= (2, 35)
 
 
 def _built(name: str = LIBRARY) -> Path:

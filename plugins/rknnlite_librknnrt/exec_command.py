@@ -16,6 +16,7 @@ __all__ = ["COMMAND"]
 
 _NOT_FOUND, _NOT_A_PROGRAM = 127, 126
 """Exit codes of shells."""
+_OF_RKLLM = ("RKNNLITE_RKLLM_MODEL", "RKNNLITE_RKLLM_VERSION")
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 
@@ -47,6 +48,8 @@ class Exec(Command):
             *filter(None, [os.environ.get("LD_LIBRARY_PATH")]),
         ]
         environment = {"RKNNLITE_PYTHON": sys.executable, **os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
+        if build.can_audit() or set(_OF_RKLLM) & os.environ.keys():
+            environment["LD_AUDIT"] = ":".join([str(rkllm), *filter(None, [os.environ.get("LD_AUDIT")])])
         try:
             _become(args.rest, environment)
         except OSError as error:

@@ -120,7 +120,7 @@ class Call(enum.IntEnum):
 
 
 class Callback(enum.IntEnum):
-    """What the server asks the program for, on the second socket of a context with operators, of a session, or of a model of librkllmrt."""
+    """What the server asks the program for, on the second socket of a context with operators, of a session, or of a model."""
 
     NODE = 1
     INIT = 2

@@ -1,1 +1,4 @@
-"""The server's part of ``librkllmrt.so``: ``opening``, ``stand_in`` (which model stands for a ``.rkllm``), ``model``, ``history``, ``inputs``, ``runs``, ``callbacks``."""
+"""The server's part of ``librkllmrt.so``.
+
+``opening`` and ``stand_in`` (which model stands for a ``.rkllm``); ``model`` with ``inputs``, ``history``, ``runs``, ``callbacks``.
+"""

@@ -84,7 +84,7 @@ class Model:
         self._adapters: dict[str, tuple[str, float]] = {}  # name in the program -> name here, scale
         self._adapter = ""
         self._loaded = False  # a prompt cache, whose beginning a run may share
-        self._literal = False
+        self._literal = self._as_given = False
         self._paused: Optional[Run] = None
         self._pending: list[int] = []  # what a paused run goes on with, where its cache was cut
         self._told: Optional[Given] = None  # the input of the paused run
@@ -117,7 +117,7 @@ class Model:
         for session in self._sessions:
             session.set_chat_template(system, prefix, postfix)
             session.clear_kvcache(KvClear.ALL)
-        self._literal = True
+        self._literal, self._as_given = True, not (system or prefix or postfix)
 
     def _template(self, request: Request) -> None:
         packed = Packed(request.payload)
@@ -322,6 +322,8 @@ class Model:
             return list(one.tokens)
         if one.kind is not InputKind.PROMPT:
             raise ModelUnsupported("of embeddings and images there are no tokens; give text or tokens")
+        if self._as_given and self._engine.decoder is not None:
+            return list(self._engine.decoder.encode(one.text, special=True))
         message = {"role": one.role, "content": one.text}
         return self._sessions[0].rendered(
             MessagesInput([message], enable_thinking=one.thinking and not self._literal)

@@ -88,7 +88,7 @@ def _opened(
         )
         size = config.max_ctx_len
     llm = LlmParams(
-        max_context_len=max(size, 0),
+        max_context_len=size,
         sampling=param.sampling,
         vocab=VocabInfo(skip_special_token=param.skip_special, ignore_eos_token=param.ignore_eos),
     )

@@ -83,7 +83,7 @@ enum call {
     CALL_LLM_RELEASE
 };
 
-/* What the server asks the program for, on the second socket of a context with operators, of a session, or of a model of librkllmrt. */
+/* What the server asks the program for, on the second socket of a context with operators, of a session, or of a model. */
 enum callback {
     CALLBACK_NODE = 1, /* a node: its tensors and attributes, before anything is called */
     CALLBACK_INIT,
