@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,17 @@ class Engine:
     decoder: Optional[Tokenizer]
     tokenizer: Callable[[str], Sequence[int]]
     embed: EmbedCallback
+
+    @property
+    def hidden(self) -> int:
+        """Values per embedding."""
+        return self.context.config.embedding_dim
+
+    @property
+    def media_width(self) -> int:
+        """Values per row of an image: those of further outputs of an encoder lie beside the first one's."""
+        deep = sum(attr.name.startswith("deepstack_") for attr in self.context.inputs)
+        return self.hidden * (1 + deep)
 
 
 @dataclass(frozen=True)
@@ -222,8 +233,8 @@ class Model:
         if self._paused is not None and not keep:
             self._go_on(most)
             return
-        hidden = self._engine.context.config.embedding_dim
-        given = read_inputs(packed, count, self._settings.version, hidden, self._settings.tags)
+        engine, settings = self._engine, self._settings
+        given = read_inputs(packed, count, settings.version, (engine.hidden, engine.media_width), settings.tags)
         self._end_pause()
         self._adapt(adapter)
         self._set_sampling(sampling)
@@ -301,7 +312,7 @@ class Model:
 
     # -- inputs -------------------------------------------------------------------------------------------
 
-    def _input(self, one: Given, message: Optional[MessagesInput]) -> LlmInput:
+    def _input(self, one: Given, message: Optional[MessagesInput]) -> Union[LlmInput, Sequence[LlmInput]]:
         """As a session takes it: whole texts share what is in the cache already."""
         if message is not None:
             return message
@@ -311,7 +322,7 @@ class Model:
         if one.kind is InputKind.EMBED:
             return EmbedInput(one.rows if one.rows is not None else np.empty((0, 0), np.float32))
         if one.kind is InputKind.MULTIMODAL:
-            return replace(one.multimodal(), enable_thinking=thinking)
+            return [replace(one.multimodal(), enable_thinking=thinking), *one.aux]
         if self._loaded:
             return TokenInput(self._tokens(one), whole=True)
         return PromptInput(one.text, one.role, thinking)

@@ -63,7 +63,7 @@ class Stream:
         self.ids: list[int] = []
         self._future: Optional[Future[RunSummary]] = None
 
-    def start(self, given: LlmInput, params: InferParams) -> None:
+    def start(self, given: Union[LlmInput, Sequence[LlmInput]], params: InferParams) -> None:
         """Begin. Raises RknnError."""
         callbacks = replace(self._session.callbacks, result=self._result, output=None, outputs=())
         if self._hidden is not None:

@@ -97,7 +97,7 @@ static int tokenize(struct own *own, const char *text, uint32_t size, void **tol
 
 static int embed(struct own *own, int32_t *ids, uint64_t count, void **told, uint64_t *told_size)
 {
-    uint64_t size = count * own->hidden * sizeof(float);
+    uint64_t size = count * own->widths.hidden * sizeof(float);
     void *rows = calloc(1, size ? (size_t)size : 1);
     if (!rows || !own->callbacks.embed_callback) {
         free(rows);

@@ -107,7 +107,7 @@ static int open_model(LLMHandle *handle, struct talk *talk, struct own **own, in
         channel_drop(channel);
         return FAILED;
     }
-    channel->own->hidden = talk->told[0];
+    channel->own->widths = (struct widths){talk->told[0], talk->told[1]};
     models_add(channel->own);
     *handle = (LLMHandle)(uintptr_t)channel->id;
     channel_publish(channel);

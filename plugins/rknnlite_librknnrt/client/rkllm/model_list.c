@@ -108,12 +108,13 @@ bool model_stops(const struct own *own)
     return stops;
 }
 
-int model_batch(LLMHandle handle, uint64_t *hidden)
+int model_batch(LLMHandle handle, struct widths *widths)
 {
     pthread_mutex_lock(&lock);
     const struct own *own = find(model_id(handle));
     int count = own ? own->n_batch : 0;
-    *hidden = own ? own->hidden : 0;
+    if (own && widths)
+        *widths = own->widths;
     pthread_mutex_unlock(&lock);
     return count;
 }

@@ -26,13 +26,18 @@
 
 /* -- model_list.c: which models are open, and what of them any thread may ask ------------------------------ */
 
+/* Values per embedding, and per row of an image or a video: those of all outputs of an encoder, side by side. */
+struct widths {
+    uint64_t hidden, media;
+};
+
 /* What a conversation keeps of its model. */
 struct own {
     struct own *next;
     uint64_t id;
     int asks;                    /* where the server asks, -1 */
     int n_batch;
-    uint64_t hidden;             /* values per embedding, and per row of an image */
+    struct widths widths;
     bool running, stop, told;    /* a run is under way; it shall end; the program was told its end */
     LLMResultCallback result;
     void *userdata;              /* of the run under way */
@@ -50,7 +55,7 @@ void model_end(uint64_t id);
 bool model_runs(LLMHandle handle, bool *known);
 bool model_stop(LLMHandle handle); /* false: nothing runs */
 bool model_stops(const struct own *own);
-int model_batch(LLMHandle handle, uint64_t *hidden); /* 0: there is no such model */
+int model_batch(LLMHandle handle, struct widths *widths); /* 0: there is no such model; widths may be NULL */
 int model_tell(LLMHandle handle, struct talk *talk, struct pack *pack); /* one call; the pack and the answer are freed */
 
 /* -- callbacks.c ------------------------------------------------------------------------------------------- */
@@ -67,6 +72,6 @@ extern const struct channel_hooks library_hooks;
 void pack_real(struct pack *pack, float value);
 void pack_path(struct pack *pack, const char *path); /* whole; NULL: none */
 /* All inputs of a run; what is wrong with them, or NULL. */
-const char *pack_inputs(struct pack *pack, const RKLLMInput *inputs, int count, uint64_t hidden);
+const char *pack_inputs(struct pack *pack, const RKLLMInput *inputs, int count, const struct widths *widths);
 
 #endif

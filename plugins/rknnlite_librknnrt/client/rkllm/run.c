@@ -38,11 +38,11 @@ static void pack_infer(struct pack *pack, const RKLLMInferParam *infer)
 static int prepare(struct job *job, LLMHandle handle, const RKLLMInput *inputs, const RKLLMInferParam *infer, void *userdata)
 {
     bool known;
-    uint64_t hidden;
+    struct widths widths = {0, 0};
     if (!model_begin(handle, &known))
         return known ? failed(job->talk.function, FAILED, "another run of this model is under way")
                      : model_unknown(job->talk.function, handle);
-    int count = model_batch(handle, &hidden);
+    int count = model_batch(handle, &widths);
     job->handle = handle;
     job->userdata = userdata;
     job->talk.call = CALL_LLM_RUN;
@@ -59,7 +59,7 @@ static int prepare(struct job *job, LLMHandle handle, const RKLLMInput *inputs, 
     job->talk.args[3] = infer->max_new_tokens > 0 ? (uint64_t)infer->max_new_tokens : 0;
 #endif
     pack_infer(&job->pack, infer);
-    job->fault = pack_inputs(&job->pack, inputs, count, hidden);
+    job->fault = pack_inputs(&job->pack, inputs, count, &widths);
     job->talk.payload = job->pack.bytes;
     job->talk.size = job->pack.size;
     return 0;

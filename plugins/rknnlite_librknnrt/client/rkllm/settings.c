@@ -58,8 +58,7 @@ static int cut(LLMHandle handle, const int *start_pos, const int *end_pos)
 {
     struct talk talk = {.function = "rkllm_clear_kv_cache", .call = CALL_LLM_CUT};
     struct pack pack = {0};
-    uint64_t hidden;
-    int count = model_batch(handle, &hidden);
+    int count = model_batch(handle, NULL);
     if (!start_pos || !end_pos)
         return failed(talk.function, FAILED, "start_pos and end_pos go together");
     for (int i = 0; i < count; i++) {
@@ -77,8 +76,7 @@ PUBLIC int rkllm_clear_kv_cache(LLMHandle handle, int keep_system_prompt, int *s
 PUBLIC int rkllm_get_kv_cache_size(LLMHandle handle, int *cache_sizes)
 {
     struct talk talk = {.function = "rkllm_get_kv_cache_size", .call = CALL_LLM_SIZES};
-    uint64_t hidden;
-    int code = 0, count = model_batch(handle, &hidden);
+    int code = 0, count = model_batch(handle, NULL);
     if (!count)
         return model_unknown(talk.function, handle);
     if (!cache_sizes)
