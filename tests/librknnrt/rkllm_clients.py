@@ -9,10 +9,12 @@ from typing import Any
 from rknnlite_librknnrt import recipe
 from rknnlite_librknnrt.build import rkllm_version
 
-from tests.librknnrt.clients import library
+from tests.librknnrt.clients import WATCHED, library, made
 from tests.rkllm.raw import Client
 
-__all__ = ["LAYOUTS", "TINY", "Ours", "library_of", "standing"]
+__all__ = ["LAYOUTS", "TINY", "Ours", "library_of", "program", "standing"]
+
+PROGRAMS = Path(__file__).parent / "programs_rkllm"
 
 LAYOUTS = tuple(recipe.RKLLM_LIBRARIES)
 """The last version of each layout."""
@@ -42,3 +44,14 @@ class Ours(Client):
     def param(self, path: Path, **settings: Any) -> Any:
         plain = {"top_k": 1, "repeat_penalty": 1.0, "max_context_len": 256, "max_new_tokens": 24}
         return super().param(path, **{**plain, **settings})
+
+
+def program(name: str, version: str) -> Path:
+    """A program of ``programs_rkllm``, compiled with the header of a version and linked with its library."""
+    layout = rkllm_version(version)
+    source, built, headers = PROGRAMS / name, library_of(version), recipe.RKLLM_INCLUDE / layout
+    command = [
+        "gcc", "-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{headers}", *WATCHED, "-o", "{out}",
+        str(source), f"-L{built.parent}", "-lrkllmrt",
+    ]  # fmt: skip
+    return made(source.stem, command, [source, built, *headers.glob("*.h")])
