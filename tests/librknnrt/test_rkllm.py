@@ -13,18 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_llm import Chat, Package, open_llm
-from rknnlite_rkllm.abi.revisions import revision_of
 
 from rknnlite.spi.llm import (
-    ImageBlock,
     InferParams,
     LlmCallbacks,
     LlmParams,
     MessagesInput,
-    MultimodalInput,
     PromptInput,
     TokenInput,
-    VocabInfo,
 )
 from tests.librknnrt.clients import interpreter
 from tests.librknnrt.rkllm_clients import LAYOUTS, TINY, Ours, standing
@@ -78,7 +74,11 @@ def heard(chat: Chat, given: Any, most: int = MOST) -> list[int]:
     before = chat.session.callbacks
     chat.session.clear_kvcache()
     chat.session.set_callbacks(
-        LlmCallbacks(result=lambda result, _: ids.extend(result.token_ids), tokenizer=before.tokenizer, embed=before.embed)
+        LlmCallbacks(
+            result=lambda result, _: ids.extend(result.token_ids),
+            tokenizer=before.tokenizer,
+            embed=before.embed,
+        )
     )
     try:
         chat.session.run(given, InferParams(max_new_tokens=most))
@@ -117,10 +117,21 @@ def test_text_is_that_of_a_chat(start: Start, chat: Chat, version: str) -> None:
     client = start(version)
     prompt, wanted = QUESTION, answer(chat, QUESTION)
     if version == "1.1.4":  # there the program renders
-        prompt = chat.tokenizer.decode(chat.session.rendered(MessagesInput([{"role": "user", "content": QUESTION}])), False)
-    code, events = client.run(client.prompt(prompt, **({"enable_thinking": False} if client.has("rkllm_set_function_tools") else {})), userdata=7)
+        prompt = chat.tokenizer.decode(
+            chat.session.rendered(MessagesInput([{"role": "user", "content": QUESTION}])), False
+        )
+    code, events = client.run(
+        client.prompt(
+            prompt, **({"enable_thinking": False} if client.has("rkllm_set_function_tools") else {})
+        ),
+        userdata=7,
+    )
     assert code == 0 and said(events) == wanted and "42" in wanted
-    assert events[-1].state == "FINISH" and events[-1].text is None and {event.userdata for event in events} == {7}
+    assert (
+        events[-1].state == "FINISH"
+        and events[-1].text is None
+        and {event.userdata for event in events} == {7}
+    )
     assert all(event.text is not None for event in events if event.state == "NORMAL")
     if client.abi.RKLLMPerfStat is not None:
         assert events[-1].perf is not None
@@ -162,7 +173,9 @@ def test_a_template(start: Start, chat: Chat, version: str) -> None:
         ids: list[int] = []
         session = context.session(
             LlmParams(max_context_len=256),
-            LlmCallbacks(result=lambda r, _: ids.extend(r.token_ids), tokenizer=calls.tokenizer, embed=calls.embed),
+            LlmCallbacks(
+                result=lambda r, _: ids.extend(r.token_ids), tokenizer=calls.tokenizer, embed=calls.embed
+            ),
         )
         session.set_chat_template("Be brief.", "<|im_start|>", "<|im_end|>")
         session.run(PromptInput("hi"), InferParams(max_new_tokens=MOST))
@@ -179,7 +192,10 @@ def test_roles_and_tools(start: Start, chat: Chat, version: str) -> None:
     listed = b'[{"type": "function", "function": {"name": "now", "description": "the time"}}]'
     assert client.call("rkllm_set_function_tools", b"Help.", listed, b"tool_response") == 0
     first = client.run(client.prompt("hi"))[1]
-    messages: list[dict[str, Any]] = [{"role": "system", "content": "Help."}, {"role": "user", "content": "hi"}]
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "Help."},
+        {"role": "user", "content": "hi"},
+    ]
     assert ids_of(first) == heard(chat, MessagesInput(messages, tools, True), 12)
     messages += [{"role": "assistant", "content": said(first)}, {"role": "tool", "content": "noon"}]
     second = client.run(client.prompt('["noon"]', role=b"tool"))[1]
@@ -251,7 +267,9 @@ def test_hidden_states(start: Start, chat: Chat, version: str) -> None:
     before = chat.session.callbacks
     chat.session.clear_kvcache()
     chat.session.set_callbacks(
-        LlmCallbacks(output=lambda outputs, _: rows.append(np.array(outputs[0].data)), embed=before.embed, outputs=(1,))
+        LlmCallbacks(
+            output=lambda outputs, _: rows.append(np.array(outputs[0].data)), embed=before.embed, outputs=(1,)
+        )
     )
     chat.session.run(TokenInput(tokens), InferParams(prefill_only=True))
     chat.session.set_callbacks(before)
@@ -295,7 +313,7 @@ def pausing(events: int) -> Callable[[Event], int]:
 
 @with_roles
 def test_pause_and_go_on(start: Start, chat: Chat, version: str) -> None:
-    client, given = start(version), lambda: client.prompt(QUESTION, enable_thinking=False)  # noqa: E731
+    client, given = start(version), lambda: client.prompt(QUESTION, enable_thinking=False)
     wanted = answer(chat, QUESTION)
     client.answer = pausing(4)
     code, events = client.run(given())
@@ -426,7 +444,9 @@ def test_no_cross_attention(start: Start, tmp_path: Path, version: str) -> None:
     assert other.init(standing(tmp_path), use_cross_attn=1) == -1 and not other.handle
 
 
-@pytest.mark.parametrize("settings", [{"n_batch": 0}, {"n_batch": 101}, {"mirostat": 1}, {"max_context_len": -5}])
+@pytest.mark.parametrize(
+    "settings", [{"n_batch": 0}, {"n_batch": 101}, {"mirostat": 1}, {"max_context_len": -5}]
+)
 def test_parameters_that_are_refused(start: Start, tmp_path: Path, settings: dict[str, int]) -> None:
     start("1.2.3")
     client = Ours("1.2.3")

@@ -84,7 +84,9 @@ def test_a_path_that_is_a_model(opened: Open, chat: Chat, tmp_path: Path) -> Non
     assert made[0].stat().st_mtime_ns == before
 
 
-def test_what_stands_for_it(opened: Open, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+def test_what_stands_for_it(
+    opened: Open, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
     wanted, path = answer(chat, QUESTION), tmp_path / "m.rkllm"
     (tmp_path / "models").mkdir()
     for file in Package.of(TINY).files():
@@ -93,7 +95,9 @@ def test_what_stands_for_it(opened: Open, chat: Chat, tmp_path: Path, monkeypatc
     opened("1.2.3", path, -1)
     told = capfd.readouterr().err
     assert f"{path}: a .rkllm file is for the vendor's runtime alone and is not there; write the path" in told
-    assert "RKNNLITE_RKLLM_MODEL" in told and told.startswith("E rkllm: librkllmrt 1.2.3 (rknnlite): rkllm_init: ")
+    assert "RKNNLITE_RKLLM_MODEL" in told and told.startswith(
+        "E rkllm: librkllmrt 1.2.3 (rknnlite): rkllm_init: "
+    )
     beside.write_text("# of our own\n\nmodels/tiny\nmore\n")
     assert said_to(opened("1.2.3", path)) == wanted
     assert capfd.readouterr().err == f"W rkllm: {tmp_path}/models/tiny stands for {path} (by {beside})\n"
@@ -106,7 +110,20 @@ def test_what_stands_for_it(opened: Open, chat: Chat, tmp_path: Path, monkeypatc
     assert "tiny.rknn stands for" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("content", [b"", b"\n# nothing\n", b"a\0b\n", b"x" * 70000, b"m.rkllm\n", b"\xff\xfe\n", b"/\n", b"broken.gguf\n", b"cut.rknn\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n# nothing\n",
+        b"a\0b\n",
+        b"x" * 70000,
+        b"m.rkllm\n",
+        b"\xff\xfe\n",
+        b"/\n",
+        b"broken.gguf\n",
+        b"cut.rknn\n",
+    ],
+)
 def test_a_file_that_names_no_model(opened: Open, tmp_path: Path, content: bytes, capfd: Any) -> None:
     (tmp_path / "broken.gguf").write_bytes(b"GGUF" + bytes(40))
     data = TINY.with_suffix(".rknn").read_bytes()
@@ -171,7 +188,9 @@ def test_images(opened: Open, chat: Chat, version: str) -> None:
         calls = chat.session.callbacks
         session = context.session(
             LlmParams(max_context_len=256),
-            LlmCallbacks(result=lambda r, _: ids.extend(r.token_ids), tokenizer=calls.tokenizer, embed=calls.embed),
+            LlmCallbacks(
+                result=lambda r, _: ids.extend(r.token_ids), tokenizer=calls.tokenizer, embed=calls.embed
+            ),
         )
         session.set_chat_template("", "", "")
         session.run(MultimodalInput("<image>what?", image=block), InferParams(max_new_tokens=MOST))
@@ -192,7 +211,11 @@ def test_an_encoder_with_several_outputs(opened: Open, tmp_path: Path) -> None:
         ids: list[int] = []
         session = context.session(
             LlmParams(max_context_len=128),
-            LlmCallbacks(result=lambda r, _: ids.extend(r.token_ids), tokenizer=lambda text: [150], embed=package.table(context)),
+            LlmCallbacks(
+                result=lambda r, _: ids.extend(r.token_ids),
+                tokenizer=lambda text: [150],
+                embed=package.table(context),
+            ),
         )
         session.run([main, *aux], InferParams(max_new_tokens=6))
     package.tokenizer.unlink(missing_ok=True)
@@ -208,7 +231,9 @@ def test_an_encoder_with_several_outputs(opened: Open, tmp_path: Path) -> None:
     assert client.init_param(param, tokenizer_callback=client.abi.LLMTokenizerCallback(tokenizer)) == 0
     client.call("rkllm_set_chat_template", b"", b"", b"")
     parts = [np.asarray(block.embeds, np.float32), *(np.asarray(one.data, np.float32) for one in aux)]
-    rows = np.ascontiguousarray(np.concatenate([part.reshape(-1, parts[0].shape[-1]) for part in parts], axis=1))
+    rows = np.ascontiguousarray(
+        np.concatenate([part.reshape(-1, parts[0].shape[-1]) for part in parts], axis=1)
+    )
     made: Any = client.input("MULTIMODAL")
     place = made.u.multimodal_input
     place.prompt = b"x" * 200 + b"<image>"
@@ -220,7 +245,9 @@ def test_an_encoder_with_several_outputs(opened: Open, tmp_path: Path) -> None:
     assert code == 0 and ids_of(events) == ids and client.destroy() == 0
 
 
-def test_callbacks_of_models_without_a_tokenizer_and_a_table(opened: Open, chat: Chat, tmp_path: Path) -> None:
+def test_callbacks_of_models_without_a_tokenizer_and_a_table(
+    opened: Open, chat: Chat, tmp_path: Path
+) -> None:
     table, tokens = chat.session.callbacks.embed, [9, 70, 6]
     for file in Package.of(TINY).files()[:2]:
         shutil.copy(file, tmp_path)
@@ -257,7 +284,9 @@ def test_callbacks_of_models_without_a_tokenizer_and_a_table(opened: Open, chat:
 @pytest.mark.parametrize("version", LAYOUTS)
 def test_lora(opened: Open, chat: Chat, version: str, tmp_path: Path) -> None:
     tokens = chat.session.rendered(MessagesInput([{"role": "user", "content": QUESTION}]))
-    write_adapter(tmp_path / "adapter", dict(list(targets(TRAINED).items())[:8]), 3, target_modules=["q_proj"])
+    write_adapter(
+        tmp_path / "adapter", dict(list(targets(TRAINED).items())[:8]), 3, target_modules=["q_proj"]
+    )
     path = tmp_path / "style.rkllm"
     path.with_name("style.rkllm.from").write_text("adapter\n")
     with Chat(TINY, LlmParams(max_context_len=256), backend="cpu") as here:

@@ -87,7 +87,9 @@ def _outputs(packed: Packed, widths: tuple[int, int]) -> tuple[Array, tuple[AuxI
     rows = _rows(packed, whole)
     further = range(1, whole // hidden if len(rows) else 1)
     return rows[:, :hidden], tuple(
-        AuxInput(_FIRST_AUX + number - 1, np.ascontiguousarray(rows[:, number * hidden : (number + 1) * hidden]))
+        AuxInput(
+            _FIRST_AUX + number - 1, np.ascontiguousarray(rows[:, number * hidden : (number + 1) * hidden])
+        )
         for number in further
     )
 

@@ -234,7 +234,9 @@ class Model:
             self._go_on(most)
             return
         engine, settings = self._engine, self._settings
-        given = read_inputs(packed, count, settings.version, (engine.hidden, engine.media_width), settings.tags)
+        given = read_inputs(
+            packed, count, settings.version, (engine.hidden, engine.media_width), settings.tags
+        )
         self._end_pause()
         self._adapt(adapter)
         self._set_sampling(sampling)

@@ -98,7 +98,9 @@ def _opened(
     model = Model(engine, program, settings)
     if param.version < _BEFORE_TEMPLATES:
         model.set_template("", "", "")  # the program brings the whole text
-    return model, Reply("\n".join(notes).encode("utf-8", "backslashreplace"), (engine.hidden, engine.media_width))
+    return model, Reply(
+        "\n".join(notes).encode("utf-8", "backslashreplace"), (engine.hidden, engine.media_width)
+    )
 
 
 def _read(packed: Packed) -> _Param:

@@ -117,7 +117,9 @@ def main():
         sys.exit("rkllm init failed")
     given = Input(role=b"user", enable_thinking=False, input_type=0, prompt_input=sys.argv[3].encode())
     infer = Infer()
-    run = threading.Thread(target=lib.rkllm_run, args=(handle, ctypes.byref(given), ctypes.byref(infer), None))
+    run = threading.Thread(
+        target=lib.rkllm_run, args=(handle, ctypes.byref(given), ctypes.byref(infer), None)
+    )
     run.start()
     run.join()
     if global_state != 2:
