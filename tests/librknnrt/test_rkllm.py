@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_llm import Chat, Package, open_llm
+from rknnlite_rkllm.abi.revisions import revision_of
 
 from rknnlite.spi.llm import (
     InferParams,
@@ -451,3 +452,23 @@ def test_parameters_that_are_refused(start: Start, tmp_path: Path, settings: dic
     start("1.2.3")
     client = Ours("1.2.3")
     assert client.init(standing(tmp_path), **settings) == -1 and not client.handle
+
+
+@pytest.mark.parametrize(("program", "library"), [("1.2.3", "1.3.0"), ("1.3.0", "1.2.3")])
+def test_a_program_of_another_version(
+    start: Start, tmp_path: Path, program: str, library: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Structures have no version: what lies in the wrong places is told."""
+    start("1.2.3")
+    client = Ours(library)
+    tags = {"img_start": b"<v>", "img_end": b"</v>", "img_content": b"~"} if program == "1.2.3" else {}
+    theirs = revision_of(program).RKLLMParam(
+        model_path=str(standing(tmp_path)).encode(), max_context_len=64, **tags
+    )
+    theirs.extend_param.n_batch = 1
+    theirs.extend_param.enabled_cpus_num, theirs.extend_param.enabled_cpus_mask = 4, 0xF0
+    space = (ct.c_byte * 512)()
+    ct.memmove(space, ct.byref(theirs), ct.sizeof(theirs))
+    given = client.abi.RKLLMParam.from_buffer(space)
+    assert client.init_param(given) == -1 and not client.handle
+    assert "name it in RKNNLITE_RKLLM_VERSION" in capfd.readouterr().err

@@ -117,6 +117,8 @@ class Model:
     def close(self) -> None:
         """Close the model."""
         self._end_pause()
+        for session in self._sessions:
+            session.set_callbacks(LlmCallbacks())  # they refer to what refers to the session
         self._engine.context.close()
         self._program.close()
 

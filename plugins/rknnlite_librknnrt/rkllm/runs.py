@@ -62,6 +62,7 @@ class Stream:
         self._last = -1
         self.ids: list[int] = []
         self._future: Optional[Future[RunSummary]] = None
+        self._summary: Optional[RunSummary] = None
 
     def start(self, given: Union[LlmInput, Sequence[LlmInput]], params: InferParams) -> None:
         """Begin. Raises RknnError."""
@@ -84,8 +85,11 @@ class Stream:
     @property
     def summary(self) -> RunSummary:
         """How it went, at its end; raises what it raised."""
-        assert self._future is not None
-        return self._future.result()
+        future, self._future = self._future, None  # it refers to this object
+        if future is not None:
+            self._summary = future.result()
+        assert self._summary is not None
+        return self._summary
 
     def rest(self) -> Optional[_Token]:
         """The text that is left at the end."""

@@ -32,6 +32,15 @@ PUBLIC RKLLMParam rkllm_createDefaultParam(void)
     return param;
 }
 
+#ifdef HAS_ROLES
+/* Numbers that no program gives: members of another version lie there. */
+static bool shifted(const RKLLMExtendParam *extend)
+{
+    return extend->embed_flash < 0 || extend->embed_flash > 1 || extend->use_cross_attn < 0 || extend->use_cross_attn > 1 ||
+           extend->enabled_cpus_num < 0 || extend->enabled_cpus_num > 64;
+}
+#endif
+
 static void pack_param(struct pack *pack, const RKLLMParam *param)
 {
     pack_number(pack, RKLLM_HEADER_VERSION);
@@ -133,6 +142,8 @@ PUBLIC int rkllm_init(LLMHandle *handle, RKLLMParam *param, LLMResultCallback ca
     n_batch = param->extend_param.n_batch;
     if (n_batch < 1 || n_batch > MOST_BATCH)
         return failed(talk.function, FAILED, "The n_batch must be between 1 and %d, but got %d" SHIFTED, MOST_BATCH, n_batch);
+    if (shifted(&param->extend_param))
+        return failed(talk.function, FAILED, "the parameters hold what no program gives" SHIFTED);
 #endif
     struct own *own = made(&end);
     if (!own)
