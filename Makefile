@@ -113,7 +113,7 @@ CLIENT_TESTS := test_programs and not opencv and not compile and not clang or ne
 SANITIZER ?= undefined address thread
 sanitize-client: $(VENV)/.with-test
 	@for sanitizer in $(SANITIZER); do echo "$$sanitizer:"; CLIENT_SANITIZER=$$sanitizer $(PY) -m pytest -n auto \
-	tests/librknnrt/test_programs.py tests/librknnrt/test_rknn3.py tests/librknnrt/test_processes.py \
+	tests/librknnrt/test_programs.py tests/librknnrt/test_rknn3.py tests/librknnrt/test_rkllm_programs.py tests/librknnrt/test_processes.py \
 	-k "$(CLIENT_TESTS)" $(PYTEST_ARGS) || exit 1; done
 
 compare: $(VENV)/.with-compare
