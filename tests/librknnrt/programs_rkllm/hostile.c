@@ -190,6 +190,29 @@ static void while_it_runs(const char *path)
     CHECK(run(current) == -1);
 }
 
+/* A run in a thread of the library: the model goes, or the server does, while it is under way. */
+static void behind_its_back(const char *path)
+{
+    RKLLMInput input;
+    RKLLMInferParam infer;
+    memset(&input, 0, sizeof input);
+    memset(&infer, 0, sizeof infer);
+    input.input_type = RKLLM_INPUT_PROMPT;
+    for (int i = 0; i < 6; i++) {
+        char prompt[] = "What is 12 + 30?"; /* gone when the run goes on */
+        input.prompt_input = prompt;
+        CHECK(open_model(&current, path, 400) == 0);
+        CHECK(rkllm_run_async(current, &input, &infer, NULL) == 0);
+        memset(prompt, 'x', sizeof prompt - 1);
+        usleep(i * 4000);
+        if (i == 5)
+            kill_server();
+        double began = now();
+        CHECK(rkllm_destroy(current) == 0 && now() - began < 2);
+    }
+    CHECK(open_model(&current, path, 24) == 0 && run(current) == 0 && rkllm_destroy(current) == 0);
+}
+
 static void nonsense(const char *path)
 {
     RKLLMInput input;
@@ -261,7 +284,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*call)(const char *path);
     } all[] = {{"killed", killed}, {"forked", forked}, {"several", several}, {"inside", inside},
-               {"while_it_runs", while_it_runs}, {"nonsense", nonsense}, {"again_and_again", again_and_again}};
+               {"while_it_runs", while_it_runs}, {"behind_its_back", behind_its_back}, {"nonsense", nonsense}, {"again_and_again", again_and_again}};
     for (size_t i = 0; argc > 2 && i < sizeof all / sizeof *all; i++)
         if (strcmp(argv[2], all[i].name) == 0) {
             all[i].call(argv[1]);

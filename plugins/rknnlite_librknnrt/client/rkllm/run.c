@@ -77,6 +77,8 @@ static int compute(struct job *job)
             callbacks_error(channel->own);
         model_end(model_id(job->handle)); /* before another thread may destroy it */
         channel_let_go(channel);
+    } else {
+        model_end(model_id(job->handle));
     }
     free(job->pack.bytes);
     return code ? FAILED : 0;
