@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
@@ -102,16 +102,19 @@ _QWEN_2_5 = Layout(
     **_QWEN, **_CLIP, feed=("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"),
     merger=("merger.ln_q", "merger.mlp.0", "merger.mlp.2"), rms=True, act="silu", size=392,
 )  # fmt: skip
+_QWEN_3 = Layout(
+    **_QWEN, feed=("mlp.linear_fc1", "mlp.linear_fc2"), merger=("merger.norm", "merger.linear_fc1", "merger.linear_fc2"),
+    positions="pos_embed", act="gelu_pytorch_tanh", size=384,
+)  # fmt: skip
 LAYOUTS = {
     "qwen2_vl": Layout(
         **_QWEN, **_CLIP, feed=("mlp.fc1", "mlp.fc2"), merger=("merger.ln_q", "merger.mlp.0", "merger.mlp.2"),
         act="quick_gelu", size=392,
     ),
     "qwen2_5_vl": _QWEN_2_5,
-    "qwen3_vl": Layout(
-        **_QWEN, feed=("mlp.linear_fc1", "mlp.linear_fc2"), merger=("merger.norm", "merger.linear_fc1", "merger.linear_fc2"),
-        positions="pos_embed", act="gelu_pytorch_tanh", size=384, deepstack="deepstack_merger_list.{}.",
-    ),
+    "qwen3_vl": replace(_QWEN_3, deepstack="deepstack_merger_list.{}."),
+    "qwen3_5": _QWEN_3,
+    "qwen3_5_moe": _QWEN_3,
     "internvl": Layout(
         **_IMAGENET, prefixes=("vision_tower.", "model.vision_tower."), patch="embeddings.patch_embeddings.projection",
         layer="encoder.layer.{}.", norms=("layernorm_before", "layernorm_after"),
