@@ -36,6 +36,7 @@ class Ours:
     def __init__(self, path: str) -> None:
         from rknnlite_cpu.llm.compiled_products import chosen
         from rknnlite_cpu.llm.decoder import Decoder
+        from rknnlite_cpu.llm.decoder_input import DecoderInput
         from rknnlite_cpu.llm.kv_cache import KvCache
         from rknnlite_cpu.llm.linear import make_linear
         from rknnlite_llm import EmbedTable, Package
@@ -46,11 +47,11 @@ class Ours:
         prefix, _, engine = path.rpartition(":")
         package, products = Package.of(prefix), chosen(engine)
         model = read_llm(ModelFile(package.model))
-        make, look = (make_linear, None) if products is None else (products.linear, products.look)
+        make, attention = (make_linear, None) if products is None else (products.linear, products.attention)
         weights = ModelFile(package.weight)
         tensors = SafeTensors(weights.data)
         weights.want_large_pages()  # as the engine does
-        self._decoder = Decoder(model, tensors, make, look)
+        self._decoder, self._input = Decoder(model, tensors, make, attention), DecoderInput
         self._embed = EmbedTable(package.embed, model.arch.vocab_size, model.arch.hidden)
         self._caches = [KvCache(model.arch, model.kv, 2 * PROMPT) for _ in range(4)]
 
@@ -75,6 +76,10 @@ class Ours:
         tokens = np.zeros(count, int)
         for _ in range(STEPS):
             rows = self._rows(tokens)
+            step = self._decoder.step(self._input(rows), caches[0]) if count == 1 else None
+            if step is not None:
+                tokens = step[1].argmax(axis=1)
+                continue
             hidden = self._decoder.forward([(rows[i : i + 1], cache) for i, cache in enumerate(caches)])
             tokens = self._decoder.logits(hidden).argmax(axis=1)
 

@@ -19,6 +19,7 @@ from ..kernels.threads import cores, limited
 from .attention import AttentionFunction
 from .attention_layer import Attention, Parts, ShortConv
 from .attention_mask import Chunk
+from .compiled_step import CompiledStep
 from .decoder_input import DecoderInput
 from .feed_forward import FeedForward, MixtureOfExperts
 from .kv_cache import KvCache
@@ -57,16 +58,19 @@ class Decoder:
     ) -> None:
         """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid.
 
-        ``attention``: what computes attention of few tokens to float16 keys and values; None: numpy.
+        ``attention``: what computes attention of few tokens; None: numpy. With it, single tokens go through compiled layers, where
+        ``CompiledStep`` knows them and ``make`` makes its matrices.
         """
         self.arch = arch = model.arch
         found = WeightReader(model, weights, make)
-        self._layers = [_layer(arch, found, i, attention) for i in range(arch.layers)]
+        parts = [found.layer(i) for i in range(arch.layers)]
+        self._layers = [_layer(arch, each, i, attention) for i, each in enumerate(parts)]
         ends = found.ends()
         self._norm, self._embed_norm = _norm(arch, ends, "norm"), _norm(arch, ends, "embed_norm")
         self._head = found.matrix("head") if arch.head else None
         self._head_bias = ends.get("head_bias")
         self._positions = found.table("positions") if arch.positions else None
+        self._compiled = None if attention is None else CompiledStep.of(arch, parts, ends, self._head)
 
     def forward(self, parts: Sequence[tuple[Union[Array, DecoderInput], KvCache]]) -> list[Array]:
         """Run (n, hidden) float32 embeddings, or rows, behind what each cache holds; hidden states (n, hidden), normalised.
@@ -78,15 +82,11 @@ class Decoder:
         ends = list(accumulate(len(rows) for rows, _ in given))
         places = [slice(end - len(rows), end) for end, (rows, _) in zip(ends, given)]
         chunks = [Chunk(self.arch, cache, len(rows), rows.positions) for rows, cache in given]
-        x = np.concatenate([rows.embeds for rows, _ in given])
-        if self.arch.scales.embed != 1:
-            x *= np.float32(self.arch.scales.embed)
-        if self._positions is not None:
-            for place, chunk in zip(places, chunks):
-                x[place] += self._positions[chunk.positions[0]]
+        if len(given) == 1 and self._steps(*given[0]):
+            return [self._step_of(given[0][0], chunks[0], logits=False)[0]]
+        x = np.concatenate([self._first(rows, chunk) for (rows, _), chunk in zip(given, chunks)])
         adapters = [(place, cache.adapters) for place, (_, cache) in zip(places, parts)]
         with limited(cores()), adapting(adapters):
-            x = self._embed_norm(x)
             for number, layer in enumerate(self._layers):
                 self._step(layer, x, list(zip(places, chunks)))
                 for place, (rows, _) in zip(places, given):
@@ -94,8 +94,34 @@ class Decoder:
                         x[place] += rows.extra[number]
             x = self._norm(x)
         for rows, cache in given:
-            cache.advance(len(rows), None if rows.behind is None else int(rows.behind[-1]))
+            _advance(rows, cache)
         return [x[place] for place in places]
+
+    def step(self, rows: DecoderInput, cache: KvCache) -> Optional[tuple[Array, Array]]:
+        """A single token through compiled layers: its hidden state (1, hidden) and logits (1, vocab); None where it takes more."""
+        if self._head is None or not self._steps(rows, cache):
+            return None
+        hidden, logits = self._step_of(rows, Chunk(self.arch, cache, 1, rows.positions), logits=True)
+        assert logits is not None
+        return hidden, logits
+
+    def _steps(self, rows: DecoderInput, cache: KvCache) -> bool:
+        plain = len(rows) == 1 and rows.extra is None and not cache.adapters and cache.total < cache.size
+        return plain and self._compiled is not None
+
+    def _step_of(self, rows: DecoderInput, chunk: Chunk, logits: bool) -> tuple[Array, Optional[Array]]:
+        assert self._compiled is not None
+        with limited(cores()):
+            hidden, found = self._compiled(self._first(rows, chunk)[0], chunk, logits)
+        _advance(rows, chunk.cache)
+        return hidden[None], None if found is None else found[None]
+
+    def _first(self, rows: DecoderInput, chunk: Chunk) -> Array:
+        """What goes into the first layer, (tokens, hidden): the caller's."""
+        x = rows.embeds * np.float32(self.arch.scales.embed)
+        if self._positions is not None:
+            x += self._positions[chunk.positions[0]]
+        return self._embed_norm(x)
 
     def _step(self, layer: _Layer, x: Array, parts: Parts) -> None:
         """``x`` (tokens, hidden) through one layer, in place."""
@@ -125,6 +151,10 @@ class Decoder:
             return capped(logits, scales.logit_cap) if scales.logit_cap else logits
 
 
+def _advance(rows: DecoderInput, cache: KvCache) -> None:
+    cache.advance(len(rows), None if rows.behind is None else int(rows.behind[-1]))
+
+
 def _same(x: Array) -> Array:
     return x
 
@@ -136,9 +166,9 @@ def _norm(arch: Architecture, vectors: dict[str, Array], name: str) -> Normed:
 
 
 def _layer(
-    arch: Architecture, found: WeightReader, number: int, attention: Optional[AttentionFunction]
+    arch: Architecture, parts: dict[str, Any], number: int, attention: Optional[AttentionFunction]
 ) -> _Layer:
-    parts, there = found.layer(number), layer_norms(arch, number)
+    there = layer_norms(arch, number)
     norms = {
         name: _norm(arch, parts, name) if name in there else _same
         for name in ("norm1", "norm2", "post1", "post2")

@@ -3,6 +3,7 @@
  *
  * A tile has 32 inputs and 128 outputs. The vector type is as wide as the processor's registers.
  */
+#include "products.h"
 #include "vectors.h"
 
 #if defined(__AVX512F__)
@@ -13,8 +14,6 @@
 #define MANY_ROWS 8
 #endif
 
-#define GROUP 32
-#define COLUMNS 128
 #define WIDE 8                       /* vectors of outputs that are summed at a time for one row: as many as the latency of an addition asks for */
 #define PAIR (2 * LANES)             /* outputs that one step of the large product has in registers */
 #define MOST_FEW 16
@@ -23,41 +22,7 @@
 #define DEEP 8                       /* ... of so many groups: 32 KiB, which stay in the first cache */
 
 typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
-typedef int8_t v8 __attribute__((vector_size(LANES)));
 typedef uint16_t u16 __attribute__((vector_size(2 * LANES)));
-
-enum kind { F16, BF16, W8, W4 };
-
-/* [across, down, 32, 128] codes of a kind; [across, down, 128] scales as float16 bits, of integers only. */
-struct matrix {
-    intptr_t kind, across, down;
-    const char *codes;
-    const uint16_t *scales;
-};
-
-static const int tile_bytes[] = {2 * GROUP * COLUMNS, 2 * GROUP * COLUMNS, GROUP * COLUMNS, GROUP * COLUMNS / 2};
-
-/* LANES bytes as integers; compilers before GCC 13 take a general conversion apart, one lane after another. */
-INLINE vi signed_bytes(const void *from)
-{
-#if defined(__AVX512F__)
-    return (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128(from));
-#elif defined(__AVX2__)
-    return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64(from));
-#else
-    int32_t four;
-    memcpy(&four, from, sizeof four);
-#if defined(__SSE4_1__)
-    return (vi)_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four));
-#elif defined(__ARM_NEON)
-    return (vi)vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8((uint32_t)four))));
-#else
-    v8 codes;
-    memcpy(&codes, from, sizeof codes);
-    return __builtin_convertvector(codes, vi);
-#endif
-#endif
-}
 
 /* Row `row` of a tile, LANES outputs from `column`; of W4 half of them. */
 INLINE vf widened(enum kind kind, const void *tile, int row, int column)
@@ -233,8 +198,7 @@ INLINE void many(enum kind kind, const struct matrix *m, intptr_t first, intptr_
     }
 }
 
-/* Tiles `first` to `end` of the matrix, counted as they lie, with up to 16 rows: their outputs of out (rows, across * 128).
- * Where the first tile is not the first one of its 128 outputs, the sums of that part of them go to rest (rows, 128). */
+/* See products.h. */
 void rknnlite_few(const struct matrix *m, intptr_t first, intptr_t end, const float *x, intptr_t rows, float *out, float *rest)
 {
     switch (m->kind) {
