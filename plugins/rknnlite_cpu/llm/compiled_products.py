@@ -68,7 +68,7 @@ class Products:
             raise ParamInvalid(f"the native engine {path} cannot be loaded: {error}; remove it") from None
         self.few, self.many = library.rknnlite_few, library.rknnlite_many
         size, address, matrix = ctypes.c_ssize_t, ctypes.c_void_p, ctypes.POINTER(MatrixLayout)
-        self.few.argtypes = [matrix, size, size, address, size, address, address]
+        self.few.argtypes = [matrix, size, size, size, address, size, address, address]
         self.many.argtypes = [matrix, size, size, address, size, address]
         self.few.restype = self.many.restype = None
         self._check()
@@ -135,14 +135,15 @@ class CompiledLinear(Linear):
         shares = parts_of(count) if self._held[0].nbytes >= _SHARED else (slice(0, count),)
         out = np.empty((len(x), self._across * COLUMNS), np.float32)
         if len(shares) == 1:
-            self._few(self.layout, 0, count, x.ctypes.data, len(x), out.ctypes.data, None)
+            self._few(self.layout, 0, count, count, x.ctypes.data, len(x), out.ctypes.data, None)
             return out
         rests = np.empty((len(shares), len(x), COLUMNS), np.float32)
         source, target, rest, step = x.ctypes.data, out.ctypes.data, rests.ctypes.data, rests[0].nbytes
 
         def work(share: slice) -> None:
             number = share.start // shares[0].stop
-            self._few(self.layout, share.start, share.stop, source, len(x), target, rest + number * step)
+            end = share.stop
+            self._few(self.layout, share.start, end, end, source, len(x), target, rest + number * step)
 
         run_blocks(work, shares, self._size)
         for part, share in zip(rests, shares):

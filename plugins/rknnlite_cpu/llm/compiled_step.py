@@ -37,6 +37,7 @@ _NORMS = ("norm1", "norm2", "post1", "post2", "q_norm", "k_norm")
 _MATRICES = ("qkv", "out", "first", "down")
 _TURNS = (Turn.MAIN, Turn.LOCAL)
 _UNIT, _MOST_WIDTH, _MOST_PARTS = 16, 512, 16
+_MOST_RANGES = 64
 _LEAST_TASK = 4
 """Tiles of a task where its bytes are fewest."""
 _ALIGNED = 64
@@ -89,10 +90,10 @@ class _Step(ctypes.Structure):
         *((name, ctypes.c_ssize_t) for name in ("total", "slot", "keys")),
         ("growth", ctypes.c_float),
         *((name, ctypes.c_void_p) for name in _BUFFERS),
-        ("left", ctypes.c_uint64),
+        ("ranges", ctypes.c_uint64 * _MOST_RANGES),
         ("open", ctypes.c_int64),
         ("finished", ctypes.c_int),
-        *((name, ctypes.c_ssize_t) for name in ("at", "tasks", "part")),
+        *((name, ctypes.c_ssize_t) for name in ("threads", "at", "tasks", "part")),
     )
 
 
@@ -129,7 +130,7 @@ class CompiledStep:
         self._arch, self._held = arch, (layers, ends, head)
         library = _matrix(layers[0], "qkv").products.library
         self._begin, self._run = library.rknnlite_begin, library.rknnlite_step
-        self._begin.argtypes = self._run.argtypes = [ctypes.POINTER(_Step)]
+        self._begin.argtypes = self._run.argtypes = [ctypes.POINTER(_Step), ctypes.c_ssize_t]
         self._begin.restype = self._run.restype = None
         _check_layout(library)
         self._first = "gate_up" if gated(arch) else "up"
@@ -210,11 +211,9 @@ class CompiledStep:
         out = np.empty(step.head.across * COLUMNS, np.float32) if logits else None
         step.logits = _address(out)
         given = ctypes.byref(step)
-        self._begin(given)
-        if self._weights < _SHARED:
-            self._run(given)
-        else:
-            run_blocks(lambda _: self._run(given), parts_of(_WAKES_ALL), _WAKES_ALL)
+        threads = parts_of(_WAKES_ALL) if self._weights >= _SHARED else (slice(0, 1),)
+        self._begin(given, len(threads))
+        run_blocks(lambda part: self._run(given, part.start // threads[0].stop), threads, _WAKES_ALL)
         hidden = room.buffers["normed"][: self._arch.hidden].copy()
         return hidden, None if out is None else out[: self._arch.vocab_size]
 

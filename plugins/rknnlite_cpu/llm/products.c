@@ -41,12 +41,12 @@ INLINE vf widened(enum kind kind, const void *tile, int row, int column)
     return __builtin_convertvector(((row < GROUP / 2 ? both : both >> 4) & 15) - 8, vf);
 }
 
-/* What lies in the next tile where row `k` of the codes is read in this one: files lie in small pages, at whose ends the
+/* What lies in the `next` tile where row `k` of the codes is read in this one: files lie in small pages, at whose ends the
  * processor stops reading ahead, and one line at a time leaves room for the others. */
-INLINE void fetch_next(enum kind kind, const char *tile, int k, int column, int width)
+INLINE void fetch_next(enum kind kind, const char *next, int k, int column, int width)
 {
     const int bytes = kind == F16 || kind == BF16 ? 2 : 1;
-    const char *next = tile + tile_bytes[kind] + (k * COLUMNS + column) * bytes;
+    next += (k * COLUMNS + column) * bytes;
     UNROLL for (int line = 0; line < width * LANES * bytes; line += LINE)
         __builtin_prefetch(next + line);
 }
@@ -55,11 +55,11 @@ INLINE void fetch_next(enum kind kind, const char *tile, int k, int column, int 
 INLINE void fetch_scales(const uint16_t *scale)
 {
     UNROLL for (int at = 0; at < COLUMNS; at += LINE / (int)sizeof *scale)
-        __builtin_prefetch(scale + COLUMNS + at);
+        __builtin_prefetch(scale + at);
 }
 
 /* totals[r][column...] += the product of `width` vectors of a tile's rows with `rows` rows */
-INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, const uint16_t *scale, const float *x,
+INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, const char *next, const uint16_t *scale, const float *x,
                       intptr_t x_step, int column, float (*totals)[COLUMNS])
 {
     vf sum[FEW_ROWS][WIDE];
@@ -68,7 +68,7 @@ INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, con
             sum[r][v] = (vf){};
     if (kind == W4)
         for (int k = 0; k < GROUP / 2; k++) {
-            fetch_next(kind, tile, k, column, width);
+            fetch_next(kind, next, k, column, width);
             UNROLL for (int v = 0; v < width; v++) {
                 vi both = signed_bytes(tile + k * COLUMNS + column + v * LANES);
 #if defined(__AVX512F__) /* the lower four bits of a lane choose */
@@ -87,7 +87,7 @@ INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, con
         }
     else
         for (int k = 0; k < GROUP; k++) {
-            fetch_next(kind, tile, k, column, width);
+            fetch_next(kind, next, k, column, width);
             UNROLL for (int v = 0; v < width; v++) {
                 vf weight = widened(kind, tile, k, column + v * LANES);
                 UNROLL for (int r = 0; r < rows; r++)
@@ -102,16 +102,16 @@ INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, con
     }
 }
 
-INLINE void some_rows(enum kind kind, int rows, int width, const char *tile, const uint16_t *scale, const float *x,
+INLINE void some_rows(enum kind kind, int rows, int width, const char *tile, const char *next, const uint16_t *scale, const float *x,
                       intptr_t x_step, float (*totals)[COLUMNS])
 {
     for (int column = 0; column < COLUMNS; column += width * LANES)
-        strip_few(kind, rows, width, tile, scale, x, x_step, column, totals);
+        strip_few(kind, rows, width, tile, next, scale, x, x_step, column, totals);
 }
 
-/* Up to 16 rows with tiles `first` to `end`, counted as they lie. */
-INLINE void few(enum kind kind, const struct matrix *m, intptr_t first, intptr_t end, const float *x, intptr_t rows, float *out,
-                float *rest)
+/* Up to 16 rows with tiles `first` to `end`, counted as they lie; tile `then` is what is read after them. */
+INLINE void few(enum kind kind, const struct matrix *m, intptr_t first, intptr_t end, intptr_t then, const float *x, intptr_t rows,
+                float *out, float *rest)
 {
     const intptr_t down = m->down, step = down * GROUP, size = tile_bytes[kind];
     for (intptr_t t = first; t < end;) {
@@ -121,16 +121,17 @@ INLINE void few(enum kind kind, const struct matrix *m, intptr_t first, intptr_t
         const intptr_t to_step = t > a * down ? COLUMNS : m->across * COLUMNS;
         memset(totals, 0, rows * sizeof *totals);
         for (; t < next; t++) {
-            const char *tile = m->codes + t * size;
+            const intptr_t following = t + 1 < end ? t + 1 : then;
+            const char *tile = m->codes + t * size, *ahead = m->codes + following * size;
             const uint16_t *scale = m->scales ? m->scales + t * COLUMNS : 0;
             const float *here = x + (t - a * down) * GROUP;
             if (scale)
-                fetch_scales(scale);
+                fetch_scales(m->scales + following * COLUMNS);
             intptr_t r = 0;
             for (; r + FEW_ROWS <= rows; r += FEW_ROWS)
-                some_rows(kind, FEW_ROWS, STRIP, tile, scale, here + r * step, step, totals + r);
+                some_rows(kind, FEW_ROWS, STRIP, tile, ahead, scale, here + r * step, step, totals + r);
             for (; r < rows; r++)
-                some_rows(kind, 1, WIDE, tile, scale, here + r * step, step, totals + r);
+                some_rows(kind, 1, WIDE, tile, ahead, scale, here + r * step, step, totals + r);
         }
         for (intptr_t r = 0; r < rows; r++)
             memcpy(to + r * to_step, totals[r], sizeof *totals);
@@ -199,13 +200,13 @@ INLINE void many(enum kind kind, const struct matrix *m, intptr_t first, intptr_
 }
 
 /* See products.h. */
-void rknnlite_few(const struct matrix *m, intptr_t first, intptr_t end, const float *x, intptr_t rows, float *out, float *rest)
+void rknnlite_few(const struct matrix *m, intptr_t first, intptr_t end, intptr_t then, const float *x, intptr_t rows, float *out, float *rest)
 {
     switch (m->kind) {
-    case F16: few(F16, m, first, end, x, rows, out, rest); break;
-    case BF16: few(BF16, m, first, end, x, rows, out, rest); break;
-    case W8: few(W8, m, first, end, x, rows, out, rest); break;
-    case W4: few(W4, m, first, end, x, rows, out, rest); break;
+    case F16: few(F16, m, first, end, then, x, rows, out, rest); break;
+    case BF16: few(BF16, m, first, end, then, x, rows, out, rest); break;
+    case W8: few(W8, m, first, end, then, x, rows, out, rest); break;
+    case W4: few(W4, m, first, end, then, x, rows, out, rest); break;
     }
 }
 

@@ -3,8 +3,9 @@
  *
  * A layer has five phases: queries, keys and values; attention; its last matrix; the first matrix of the network, with its
  * activation; the last one. The tasks of a phase go to whoever is free, nobody waits for a thread that has not come. Who ends the last task
- * does what is little (norms, biases, turns, the cache) and opens the next phase. What a task is does not depend on the number of
- * threads, so sums do not, either.
+ * does what is little (norms, biases, turns, the cache) and opens the next phase. A thread begins in a range of tasks of its own, since
+ * memory is fastest where it is read on and on, and helps in those of others then. What a task is does not depend on the number
+ * of threads, so sums do not, either.
  */
 #include <stdatomic.h>
 #include "attention.h"
@@ -15,6 +16,7 @@
 #define KEYS_AT_LEAST 128            /* of a task of attention, ... */
 #define KEYS_UNIT 32                 /* ... a multiple of it, ... */
 #define MOST_PARTS 16                /* ... of which a head has so many at most */
+#define MOST_RANGES 64
 #define LOOKS 1000                   /* for a task before a thread lets others run */
 
 #if defined(__x86_64__)
@@ -58,10 +60,10 @@ struct step {
     /* buffers; sums (across * 128 of the widest matrix), rests (tasks, 128), parts (heads, parts, group, width), shares (2, ...) */
     float *x, *normed, *qkv, *query, *parts, *shares, *mixed, *wide, *sums, *rests, *logits;
     /* of the phase */
-    _Atomic uint64_t left;           /* its number << 32 | tasks that nobody has taken */
+    _Atomic uint64_t ranges[MOST_RANGES]; /* of tasks that nobody has taken: first << 32 | end */
     _Atomic int64_t open;            /* tasks that are not done */
     _Atomic int finished;
-    intptr_t at, tasks, part;        /* part: tiles, or keys, of a task */
+    intptr_t threads, at, tasks, part; /* part: tiles, or keys, of a task */
 };
 
 INLINE intptr_t least(intptr_t a, intptr_t b) { return a < b ? a : b; }
@@ -250,8 +252,9 @@ static void open_phase(struct step *s)
         s->tasks = (m->across * m->down + s->part - 1) / s->part;
     }
     atomic_store(&s->open, s->tasks);
-    uint64_t number = (atomic_load(&s->left) >> 32) + 1;
-    atomic_store(&s->left, number << 32 | (uint64_t)s->tasks);
+    const intptr_t ranges = s->threads, tasks = s->tasks; /* once the last range is there all may change */
+    for (intptr_t i = 0; i < ranges; i++)
+        atomic_store(&s->ranges[i], (uint64_t)(tasks * i / ranges) << 32 | (uint64_t)(tasks * (i + 1) / ranges));
 }
 
 /* 128 outputs of the network's first matrix, from `column`, with their ways up. */
@@ -260,8 +263,10 @@ static void columns_task(const struct step *s, const struct layer *l, intptr_t c
     const struct matrix *m = &l->first;
     const intptr_t place = column * COLUMNS, count = least(COLUMNS, s->inner - place);
     float *gate = s->wide + place, *up = s->gated ? gate + s->inner : 0;
-    for (intptr_t c = column; c < m->across; c += s->inner / COLUMNS) {
-        rknnlite_few(m, c * m->down, (c + 1) * m->down, s->normed, 1, s->wide, 0);
+    const intptr_t step = s->inner / COLUMNS;
+    for (intptr_t c = column; c < m->across; c += step) {
+        const intptr_t then = !s->gated ? c + 1 : c == column ? c + step : column + 1;
+        rknnlite_few(m, c * m->down, (c + 1) * m->down, then * m->down, s->normed, 1, s->wide, 0);
         if (l->first_bias)
             add(s->wide + c * COLUMNS, l->first_bias + c * COLUMNS, count, 1);
         if (!s->gated)
@@ -274,7 +279,8 @@ static void logits_task(const struct step *s, intptr_t column)
 {
     const intptr_t place = column * COLUMNS, count = least(COLUMNS, s->vocab - place);
     float *to = s->logits + place;
-    rknnlite_few(&s->head, column * s->head.down, (column + 1) * s->head.down, s->normed, 1, s->logits, 0);
+    const intptr_t first = column * s->head.down, end = first + s->head.down;
+    rknnlite_few(&s->head, first, end, end, s->normed, 1, s->logits, 0);
     if (s->head_bias)
         add(to, s->head_bias + place, count, 1);
     for (intptr_t i = 0; i < COLUMNS && (s->logit != 1 || s->logit_cap != 0); i += LANES) {
@@ -306,7 +312,8 @@ static void run_task(const struct step *s, intptr_t task)
         const float *x;
         float *to;
         const struct matrix *m = matrix_of(s, &x, &to);
-        rknnlite_few(m, task * s->part, least((task + 1) * s->part, m->across * m->down), x, 1, to, s->rests + task * COLUMNS);
+        const intptr_t end = least((task + 1) * s->part, m->across * m->down);
+        rknnlite_few(m, task * s->part, end, end, x, 1, to, s->rests + task * COLUMNS);
     }
 }
 
@@ -353,14 +360,25 @@ static void end_phase(struct step *s)
     }
 }
 
-static int work_on(struct step *s)
+/* The number of a task that is the caller's now; -1: there is none. */
+static intptr_t taken(struct step *s, intptr_t number)
 {
-    uint64_t left = atomic_load(&s->left);
-    do {
-        if ((uint32_t)left == 0)
-            return 0;
-    } while (!atomic_compare_exchange_weak(&s->left, &left, left - 1));
-    run_task(s, s->tasks - (intptr_t)(uint32_t)left);
+    for (intptr_t i = 0; i < s->threads; i++) {
+        _Atomic uint64_t *range = &s->ranges[(number + i) % s->threads];
+        uint64_t left = atomic_load(range);
+        while (left >> 32 < (uint32_t)left)
+            if (atomic_compare_exchange_weak(range, &left, left + ((uint64_t)1 << 32)))
+                return (intptr_t)(left >> 32);
+    }
+    return -1;
+}
+
+static int work_on(struct step *s, intptr_t number)
+{
+    const intptr_t task = taken(s, number);
+    if (task < 0)
+        return 0;
+    run_task(s, task);
     if (atomic_fetch_sub(&s->open, 1) == 1) {
         end_phase(s);
         if (++s->at < s->layers * PHASES + (s->logits != 0))
@@ -371,20 +389,20 @@ static int work_on(struct step *s)
     return 1;
 }
 
-/* Before threads come to `rknnlite_step`: x (hidden) is there. */
-void rknnlite_begin(struct step *s)
+/* Before so many threads come to `rknnlite_step`: x (hidden) is there. */
+void rknnlite_begin(struct step *s, intptr_t threads)
 {
-    s->at = 0;
+    s->at = 0, s->threads = least(threads, MOST_RANGES);
     normalise(s, s->layer[0].norm1, s->x, s->hidden, s->normed);
     atomic_store(&s->finished, 0);
     open_phase(s);
 }
 
-/* Of every thread: returns when the token is through. normed (hidden) is its hidden state, logits what follows from it. */
-void rknnlite_step(struct step *s)
+/* Of every thread, by its number: returns when the token is through. normed (hidden) is its hidden state, logits what follows from it. */
+void rknnlite_step(struct step *s, intptr_t number)
 {
     for (int looks = 0; !atomic_load(&s->finished);) {
-        if (work_on(s))
+        if (work_on(s, number))
             looks = 0;
         else if (++looks > LOOKS)
             sched_yield();
