@@ -116,7 +116,7 @@ def test_weights_are_read_where_they_lie(products: compiled_products.Products, w
     codes, scale = WEIGHT_TYPES[weights].pack(np.ones((256, 64), np.float32))
     linear = products.linear(weights, codes, scale, 64, 256)
     assert linear.layout.codes == codes.ctypes.data
-    assert linear._matrix.scales == (None if scale is None else scale.ctypes.data)
+    assert linear.layout.scales == (None if scale is None else scale.ctypes.data)
 
 
 def _answer(package: Any, **options: Any) -> tuple[int, ...]:
