@@ -1,6 +1,6 @@
 """What ``llm_speed.py`` measures, each in a process of its own, which may be another Python: ``llm_workers.py KIND PATH``.
 
-It answers a line of standard input (``prefill``, ``decode COUNT``) by a line with wall and CPU seconds.
+It answers a line of standard input (``prefill TOKENS``, ``decode COUNT``) by a line with wall and CPU seconds.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rknnlite_llm.container.description import read_llm
 
-PROMPT, STEPS = 256, 8
+PROMPT, LONG, STEPS = 256, 2048, 8
+CHUNK = 256  # as a context prefills
 
 
 class Gemv:
@@ -40,6 +40,7 @@ class Ours:
         from rknnlite_cpu.llm.kv_cache import KvCache
         from rknnlite_cpu.llm.linear import make_linear
         from rknnlite_llm import EmbedTable, Package
+        from rknnlite_llm.container.description import read_llm
         from rknnlite_llm.container.safetensors import SafeTensors
 
         from rknnlite.formats import ModelFile
@@ -54,14 +55,17 @@ class Ours:
         self._decoder, self._input = Decoder(model, tensors, make, attention), DecoderInput
         self._embed = EmbedTable(package.embed, model.arch.vocab_size, model.arch.hidden)
         self._caches = [KvCache(model.arch, model.kv, 2 * PROMPT) for _ in range(4)]
+        self._long = KvCache(model.arch, model.kv, LONG)
 
-    def prefill(self) -> None:
-        """Of the first cache; the others get the same when they are first used."""
-        self._start(self._caches[0])
+    def prefill(self, tokens: int) -> None:
+        """Of a cache of its own; those of ``decode`` get ``PROMPT`` tokens when they are first used."""
+        self._start(self._long, tokens)
 
-    def _start(self, cache: Any) -> None:
+    def _start(self, cache: Any, tokens: int) -> None:
         cache.truncate(0)
-        (hidden,) = self._decoder.forward([(self._rows(_prompt()), cache)])
+        for place in range(0, tokens, CHUNK):
+            rows = self._rows(_prompt(tokens)[place : place + CHUNK])
+            (hidden,) = self._decoder.forward([(rows, cache)])
         self._decoder.logits([hidden[-1:]])
 
     def _rows(self, ids: np.ndarray) -> np.ndarray:
@@ -72,7 +76,7 @@ class Ours:
         caches = self._caches[:count]
         for cache in caches:
             if cache.total < PROMPT:
-                self._start(cache)
+                self._start(cache, PROMPT)
         tokens = np.zeros(count, int)
         for _ in range(STEPS):
             rows = self._rows(tokens)
@@ -92,12 +96,13 @@ class Transformers:
         from transformers import AutoModelForCausalLM
 
         self._torch = torch
+        torch.set_num_threads(_cores())
         self._model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
 
-    def prefill(self) -> None:
+    def prefill(self, tokens: int) -> None:
         """With a fresh cache."""
         self._cache = None
-        self._next(self._torch.tensor(_prompt()[None]))
+        self._next(self._torch.tensor(_prompt(tokens)[None]))
 
     def decode(self, count: int) -> None:
         """Of one session."""
@@ -120,21 +125,20 @@ class LlamaCpp:
         _quietly(api)
         api.llama_backend_init()
         chosen = api.llama_model_default_params()
-        # its AMX kernels end in a segmentation fault on virtual machines (0.3.36)
-        chosen.use_extra_bufts = False
+        chosen.use_extra_bufts = True  # weights are laid out anew for its fastest kernels
         self._model = api.llama_model_load_from_file(path.encode(), chosen)
         params = api.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = 2 * PROMPT, PROMPT, PROMPT
+        params.n_ctx, params.n_batch, params.n_ubatch = LONG + PROMPT, LONG, 512  # its default
         params.n_threads = params.n_threads_batch = _cores()
         self._context = api.llama_init_from_model(self._model, params)
         if not self._context:
             raise RuntimeError(f"llama.cpp does not open {path}")
         self._vocabulary = api.llama_vocab_n_tokens(api.llama_model_get_vocab(self._model))
 
-    def prefill(self) -> None:
+    def prefill(self, tokens: int) -> None:
         """With an empty cache."""
         self._api.llama_memory_clear(self._api.llama_get_memory(self._context), True)
-        self._token = self._next(_prompt())
+        self._token = self._next(_prompt(tokens))
 
     def decode(self, count: int) -> None:
         """Of one session."""
@@ -212,8 +216,8 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _prompt() -> np.ndarray:
-    return np.random.default_rng(0).integers(256, 8000, PROMPT)
+def _prompt(tokens: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(256, 8000, tokens)
 
 
 def first_token(prefix: str) -> dict[str, float]:

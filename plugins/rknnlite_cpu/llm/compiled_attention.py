@@ -50,7 +50,16 @@ class CompiledAttention:
     def __init__(self, library: ctypes.CDLL) -> None:
         size, address = ctypes.c_ssize_t, ctypes.c_void_p
         self._attend = library.rknnlite_attend
-        self._attend.argtypes = [ctypes.POINTER(_Attention), size, size, size, size, address, address, address]
+        self._attend.argtypes = [
+            ctypes.POINTER(_Attention),
+            size,
+            size,
+            size,
+            size,
+            address,
+            address,
+            address,
+        ]
         self._attend.restype = None
         self._check()
 
@@ -77,7 +86,9 @@ class CompiledAttention:
 
         def work(share: slice) -> None:
             at = share.start // shares[0].stop * step
-            self._attend(given, 0, heads, share.start, share.stop, target + at * width, peaks + at, totals + at)
+            self._attend(
+                given, 0, heads, share.start, share.stop, target + at * width, peaks + at, totals + at
+            )
 
         run_blocks(work, shares, size)
         found = (out[0] if len(shares) == 1 else _together(out, *weights))[:, :, :dim]

@@ -135,9 +135,13 @@ class CompiledStep:
         _check_layout(library)
         self._first = "gate_up" if gated(arch) else "up"
         self._layers = (_Layer * arch.layers)(*(self._layer(i, parts) for i, parts in enumerate(layers)))
-        self._weights = sum(matrix.inputs * matrix.outputs for parts in layers for matrix in self._matrices(parts))
+        self._weights = sum(
+            matrix.inputs * matrix.outputs for parts in layers for matrix in self._matrices(parts)
+        )
         self._step, self._sizes = self._made(ends, head)
-        self._turning = [turn for turn in _TURNS if any(arch.kind(i).turn is turn for i in range(arch.layers))]
+        self._turning = [
+            turn for turn in _TURNS if any(arch.kind(i).turn is turn for i in range(arch.layers))
+        ]
         self._stores: WeakKeyDictionary[KvCache, Any] = WeakKeyDictionary()
         self._idle: list[_Room] = []
 
@@ -164,7 +168,14 @@ class CompiledStep:
         activation = _ACTIVATIONS.index(arch.activation)
         sizes = (arch.layers, arch.hidden, arch.heads, arch.kv_heads, arch.head_dim, width, arch.intermediate)
         forms = (gated(arch), activation, arch.norm is Norm.LAYER, arch.qk_norm_whole, arch.qk_norm_turned)
-        factors = (arch.rms_eps, score, scales.score_cap or 0, scales.residual, scales.logit, scales.logit_cap or 0)
+        factors = (
+            arch.rms_eps,
+            score,
+            scales.score_cap or 0,
+            scales.residual,
+            scales.logit,
+            scales.logit_cap or 0,
+        )
         step = _Step(*sizes, arch.vocab_size, *forms, *factors, self._layers, _norm(ends, "norm"))
         matrices = [matrix for parts in self._held[0] for matrix in self._matrices(parts)]
         if head is not None:
@@ -221,7 +232,9 @@ class CompiledStep:
 def _known(arch: Architecture, layers: Sequence[Mapping[str, Any]], head: Optional[Linear]) -> bool:
     kinds = [arch.kind(i) for i in range(arch.layers)]
     plain = all(kind.mixer is Mixer.ATTENTION and not (kind.experts and arch.experts) for kind in kinds)
-    usual = arch.causal and arch.activation in _ACTIVATIONS and arch.order not in (Order.PARALLEL, Order.SIDES)
+    usual = (
+        arch.causal and arch.activation in _ACTIVATIONS and arch.order not in (Order.PARALLEL, Order.SIDES)
+    )
     if not (plain and usual and arch.head_dim <= _MOST_WIDTH):
         return False
     names = ("qkv", "out", "gate_up" if gated(arch) else "up", "down")

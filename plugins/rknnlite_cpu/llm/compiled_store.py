@@ -58,4 +58,6 @@ def _grouped(store: Grouped) -> StoreLayout:
     if isinstance(code, FloatCode):
         tables, middles = (code.table.ctypes.data, code.between.ctypes.data), len(code.between)
     addresses = (array.ctypes.data for array in arrays)
-    return StoreLayout(_GROUPED, *shape, group, code.bits, rounded, middles, *addresses, *tables, np.float32(code.top))
+    return StoreLayout(
+        _GROUPED, *shape, group, code.bits, rounded, middles, *addresses, *tables, np.float32(code.top)
+    )

@@ -15,6 +15,8 @@ from rknnlite_llm.container.family import Order
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.weights import gated, layer_norms
 
+from rknnlite.log import logger
+
 from ..kernels.threads import cores, limited
 from .attention import AttentionFunction
 from .attention_layer import Attention, Parts, ShortConv
@@ -32,6 +34,9 @@ from .weight_reader import WeightReader
 __all__ = ["Decoder"]
 
 Array = NDArray[Any]
+
+_SAME = 0.05
+"""Of the largest number: rounding of what the cache keeps moves hidden states by as much, mistakes by far more."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Decoder:
         self._head = found.matrix("head") if arch.head else None
         self._head_bias = ends.get("head_bias")
         self._positions = found.table("positions") if arch.positions else None
+        self._proven = False
         self._compiled = None if attention is None else CompiledStep.of(arch, parts, ends, self._head)
 
     def forward(self, parts: Sequence[tuple[Union[Array, DecoderInput], KvCache]]) -> list[Array]:
@@ -87,15 +93,19 @@ class Decoder:
         x = np.concatenate([self._first(rows, chunk) for (rows, _), chunk in zip(given, chunks)])
         adapters = [(place, cache.adapters) for place, (_, cache) in zip(places, parts)]
         with limited(cores()), adapting(adapters):
-            for number, layer in enumerate(self._layers):
-                self._step(layer, x, list(zip(places, chunks)))
-                for place, (rows, _) in zip(places, given):
-                    if rows.extra is not None and number < len(rows.extra):
-                        x[place] += rows.extra[number]
-            x = self._norm(x)
+            x = self._through(x, list(zip(places, chunks)), [rows for rows, _ in given])
         for rows, cache in given:
             _advance(rows, cache)
         return [x[place] for place in places]
+
+    def _through(self, x: Array, parts: Parts, given: Sequence[DecoderInput]) -> Array:
+        """What goes into the first layer through all of them and the last norm; ``x`` is overwritten."""
+        for number, layer in enumerate(self._layers):
+            self._step(layer, x, parts)
+            for (place, _), rows in zip(parts, given):
+                if rows.extra is not None and number < len(rows.extra):
+                    x[place] += rows.extra[number]
+        return self._norm(x)
 
     def step(self, rows: DecoderInput, cache: KvCache) -> Optional[tuple[Array, Array]]:
         """A single token through compiled layers: its hidden state (1, hidden) and logits (1, vocab); None where it takes more."""
@@ -110,9 +120,17 @@ class Decoder:
         return plain and self._compiled is not None
 
     def _step_of(self, rows: DecoderInput, chunk: Chunk, logits: bool) -> tuple[Array, Optional[Array]]:
+        """The first token goes through both; where they are not the same the compiled layers are not used."""
         assert self._compiled is not None
         with limited(cores()):
-            hidden, found = self._compiled(self._first(rows, chunk)[0], chunk, logits)
+            x, whole = self._first(rows, chunk), [(slice(0, 1), chunk)]
+            wanted = None if self._proven else self._through(x.copy(), whole, [rows])
+            hidden, found = self._compiled(x[0], chunk, logits)
+            if wanted is not None and not np.abs(hidden - wanted).max() <= _SAME * np.abs(wanted).max():
+                logger.warning("the compiled layers are wrong here, single tokens go through those of numpy")
+                self._compiled, hidden, found = None, self._through(x, whole, [rows])[0], None
+                found = self.logits([hidden[None]])[0] if logits else None
+            self._proven = True
         _advance(rows, chunk.cache)
         return hidden[None], None if found is None else found[None]
 

@@ -164,7 +164,7 @@ class Grouped(Store):
         group, filled = self._filled.tolist()
         if inside and not (group == number and filled >= inside):
             keys = self._unpacked(self._key_codes[:, number]) * self._key_scales[:, number].astype(np.float32)
-            self._tail[:, :inside] = keys[:, :inside]
+            self._tail[:, :inside] = _to_half(keys[:, :inside])
 
     def _quantise(self, values: Array, axis: int) -> tuple[Array, Array]:
         scales = (np.abs(values).max(axis=axis, keepdims=True) / self._code.top).astype(np.float16)

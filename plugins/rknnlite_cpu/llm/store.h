@@ -46,7 +46,8 @@ INLINE vf rounded_to_fp8(vf v)
     vi bits = (vi)v;
     vf size = (vf)(bits & ~sign);
     vf normal = (vf)((bits + 0x7FFFF + (bits >> 20 & 1)) & ~0xFFFFF);
-    vf tiny = ((chosen(size < 0x1p-6f, v, all(0)) * 512.0f + magic) - magic) * 0x1p-9f;
+    vf tiny = ((chosen(size < 0x1p-6f, size, all(0)) * 512.0f + magic) - magic) * 0x1p-9f;
+    tiny = (vf)((vi)tiny | (bits & sign));
     vf found = chosen(size < 0x1p-6f, tiny, normal);
     found = chosen(found > 448.0f, all(448.0f), found);
     return chosen(found < -448.0f, all(-448.0f), found);
@@ -258,7 +259,7 @@ static inline void resume(const struct store *s, intptr_t number, intptr_t insid
             const uint16_t *scales = s->key_scales + (head * (s->slots / s->group) + number) * s->dim;
             decode_row(s, key_at(s, head, number * s->group + i), wide);
             for (intptr_t c = 0; c < s->dim; c++)
-                s->tail[(head * s->group + i) * s->dim + c] = to_half(wide[c] * half_number(scales[c]));
+                s->tail[(head * s->group + i) * s->dim + c] = to_finite_half(wide[c] * half_number(scales[c]));
         }
 }
 
