@@ -1,7 +1,7 @@
 """One token through the whole decoder by ``step.c``, in one call of every thread.
 
-``decoder.py`` is the definition, and computes what is not here: several tokens at a time, caches that drop tokens, adapters, mixtures
-of experts, convolutions, latent attention, layers whose halves are parallel, float32 weights.
+``decoder.py`` is the definition, and computes what is not here: several tokens at a time, caches that drop tokens, adapters,
+mixtures of experts, convolutions, latent attention, layers whose halves are parallel, float32 weights.
 """
 
 from __future__ import annotations

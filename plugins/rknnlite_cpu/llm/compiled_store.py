@@ -1,4 +1,4 @@
-"""The KV cache of a layer as ``store.h`` sees it: where the arrays of a ``Store`` lie, which stay what they are as long as it lives."""
+"""The KV cache of a layer as ``store.h`` sees it: where the arrays of a ``Store`` lie, which stay as long as it lives."""
 
 from __future__ import annotations
 
