@@ -131,7 +131,7 @@ class CompiledStep:
         library = _matrix(layers[0], "qkv").products.library
         self._begin, self._run = library.rknnlite_begin, library.rknnlite_step
         self._begin.argtypes = self._run.argtypes = [ctypes.POINTER(_Step), ctypes.c_ssize_t]
-        self._begin.restype = self._run.restype = None
+        self._begin.restype, self._run.restype = ctypes.c_ssize_t, None
         _check_layout(library)
         self._first = "gate_up" if gated(arch) else "up"
         self._layers = (_Layer * arch.layers)(*(self._layer(i, parts) for i, parts in enumerate(layers)))
@@ -200,13 +200,29 @@ class CompiledStep:
     def __call__(self, row: Array, chunk: Chunk, logits: bool) -> tuple[Array, Optional[Array]]:
         """A token (hidden,) behind what the cache of ``chunk`` holds, which gets its keys and values: its hidden state (hidden,),
         normalised, and its logits (vocab,)."""
-        room = self._idle.pop() if self._idle else _Room(self._step, self._sizes)
+        room = self._idle.pop() if self._idle else self.room()
         try:
             return self._through(room, row, chunk, logits)
         finally:
             self._idle.append(room)
 
     def _through(self, room: _Room, row: Array, chunk: Chunk, logits: bool) -> tuple[Array, Optional[Array]]:
+        out = np.empty(room.step.head.across * COLUMNS, np.float32) if logits else None
+        turns = self.prepare(room, row, chunk, out)
+        given = ctypes.byref(room.step)
+        threads = parts_of(_WAKES_ALL) if self._weights >= _SHARED else (slice(0, 1),)
+        self._begin(given, len(threads))
+        run_blocks(lambda part: self._run(given, part.start // threads[0].stop), threads, _WAKES_ALL)
+        del turns
+        hidden = room.buffers["normed"][: self._arch.hidden].copy()
+        return hidden, None if out is None else out[: self._arch.vocab_size]
+
+    def room(self) -> _Room:
+        """A step of its own."""
+        return _Room(self._step, self._sizes)
+
+    def prepare(self, room: _Room, row: Array, chunk: Chunk, out: Optional[Array]) -> list[tuple[Array, Array]]:
+        """Give a step its token; ``out`` gets logits, 128 at a time. What is returned is to be kept until the step is through."""
         step, cache = room.step, chunk.cache
         room.buffers["x"][:] = row
         stores = self._stores.get(cache)
@@ -219,14 +235,8 @@ class CompiledStep:
             place.pairs, place.cos, place.sin = cos.shape[1], cos.ctypes.data, sin.ctypes.data
         step.total, step.slot, step.keys = cache.total, cache.total, cache.total + 1
         step.growth = 1 if chunk.growth is None else float(chunk.growth[0, 0])
-        out = np.empty(step.head.across * COLUMNS, np.float32) if logits else None
         step.logits = _address(out)
-        given = ctypes.byref(step)
-        threads = parts_of(_WAKES_ALL) if self._weights >= _SHARED else (slice(0, 1),)
-        self._begin(given, len(threads))
-        run_blocks(lambda part: self._run(given, part.start // threads[0].stop), threads, _WAKES_ALL)
-        hidden = room.buffers["normed"][: self._arch.hidden].copy()
-        return hidden, None if out is None else out[: self._arch.vocab_size]
+        return turns
 
 
 def _known(arch: Architecture, layers: Sequence[Mapping[str, Any]], head: Optional[Linear]) -> bool:

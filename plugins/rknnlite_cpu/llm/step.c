@@ -234,7 +234,7 @@ static intptr_t tiles_of(const struct matrix *m)
     return least(m->across * m->down, most(1, TASK_BYTES / tile_bytes[m->kind]));
 }
 
-static void open_phase(struct step *s)
+static intptr_t open_phase(struct step *s)
 {
     const float *x;
     float *to;
@@ -255,6 +255,7 @@ static void open_phase(struct step *s)
     const intptr_t ranges = s->threads, tasks = s->tasks; /* once the last range is there all may change */
     for (intptr_t i = 0; i < ranges; i++)
         atomic_store(&s->ranges[i], (uint64_t)(tasks * i / ranges) << 32 | (uint64_t)(tasks * (i + 1) / ranges));
+    return tasks;
 }
 
 /* 128 outputs of the network's first matrix, from `column`, with their ways up. */
@@ -299,7 +300,7 @@ static void attend_task(const struct step *s, const struct layer *l, intptr_t ta
                     s->shares + s->tasks * group + at);
 }
 
-static void run_task(const struct step *s, intptr_t task)
+void rknnlite_step_task(const struct step *s, intptr_t task)
 {
     const struct layer *l = &s->layer[s->at / PHASES];
     if (s->at == s->layers * PHASES) {
@@ -360,6 +361,16 @@ static void end_phase(struct step *s)
     }
 }
 
+/* Ends a phase and opens the next one; the number of its tasks, 0: that was the last. */
+intptr_t rknnlite_step_next(struct step *s)
+{
+    end_phase(s);
+    if (++s->at < s->layers * PHASES + (s->logits != 0))
+        return open_phase(s);
+    atomic_store(&s->finished, 1);
+    return 0;
+}
+
 /* The number of a task that is the caller's now; -1: there is none. */
 static intptr_t taken(struct step *s, intptr_t number)
 {
@@ -378,24 +389,19 @@ static int work_on(struct step *s, intptr_t number)
     const intptr_t task = taken(s, number);
     if (task < 0)
         return 0;
-    run_task(s, task);
-    if (atomic_fetch_sub(&s->open, 1) == 1) {
-        end_phase(s);
-        if (++s->at < s->layers * PHASES + (s->logits != 0))
-            open_phase(s);
-        else
-            atomic_store(&s->finished, 1);
-    }
+    rknnlite_step_task(s, task);
+    if (atomic_fetch_sub(&s->open, 1) == 1)
+        rknnlite_step_next(s);
     return 1;
 }
 
-/* Before so many threads come to `rknnlite_step`: x (hidden) is there. */
-void rknnlite_begin(struct step *s, intptr_t threads)
+/* Before so many threads come to `rknnlite_step`: x (hidden) is there. Returns the number of tasks of the first phase. */
+intptr_t rknnlite_begin(struct step *s, intptr_t threads)
 {
     s->at = 0, s->threads = least(threads, MOST_RANGES);
     normalise(s, s->layer[0].norm1, s->x, s->hidden, s->normed);
     atomic_store(&s->finished, 0);
-    open_phase(s);
+    return open_phase(s);
 }
 
 /* Of every thread, by its number: returns when the token is through. normed (hidden) is its hidden state, logits what follows from it. */
