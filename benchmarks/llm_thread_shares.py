@@ -56,7 +56,9 @@ def phases_of(package: Package, tokens: int, rounds: int) -> tuple[Phases, bool]
     shares = products.library.token_shares
     shares.argtypes = [address, address, address, ctypes.c_ssize_t, ctypes.c_int, address]
     x, row = room.buffers["x"], np.ascontiguousarray(rows[-1])
-    counted = shares(ctypes.addressof(room.step), x.ctypes.data, row.ctypes.data, arch.hidden, rounds, found.ctypes.data)
+    counted = shares(
+        ctypes.addressof(room.step), x.ctypes.data, row.ctypes.data, arch.hidden, rounds, found.ctypes.data
+    )
     del kept
     made: Phases = []
     at = 0

@@ -6,6 +6,7 @@ It answers a line of standard input (``prefill TOKENS``, ``decode COUNT``) by a 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -211,8 +212,6 @@ def _tensors(path: Path) -> Any:
 
 
 def _cores() -> int:
-    import os
-
     return len(os.sched_getaffinity(0))
 
 
@@ -273,6 +272,9 @@ ONCE = {"gguf": lambda paths: make_gguf(*paths.split(":")), "first": first_token
 
 def main() -> None:
     kind, path = sys.argv[1:3]
+    threads = int(os.environ.get("WORKER_THREADS", "0"))
+    if threads:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
     if kind in ONCE:
         print(json.dumps(ONCE[kind](path)))
         return
