@@ -221,7 +221,9 @@ class CompiledStep:
         """A step of its own."""
         return _Room(self._step, self._sizes)
 
-    def prepare(self, room: _Room, row: Array, chunk: Chunk, out: Optional[Array]) -> list[tuple[Array, Array]]:
+    def prepare(
+        self, room: _Room, row: Array, chunk: Chunk, out: Optional[Array]
+    ) -> list[tuple[Array, Array]]:
         """Give a step its token; ``out`` gets logits, 128 at a time. What is returned is to be kept until the step is through."""
         step, cache = room.step, chunk.cache
         room.buffers["x"][:] = row

@@ -27,7 +27,8 @@ __all__ = ["COMMAND"]
 class _Facts:
     """What holds for all rows; bytes, None where nobody knows.
 
-    ``read_bytes``: of weights, keys and values that a step of decoding reads, by ``_seen``; ``own_bytes``: resident memory beside mapped files, more than before the model was opened.
+    ``read_bytes``: of weights, keys and values that a step of decoding reads, by ``_seen``; ``own_bytes``: resident memory beside
+    mapped files, more than before the model was opened.
     """
 
     model: str
@@ -270,7 +271,7 @@ def _page(facts: _Facts, rows: Sequence[Speed]) -> HtmlReport:
             ]
             for row in rows
         ],
-        note="Medians. The limit is what a numpy GEMV reads per second. It is told for one session; several read the weights together.",
+        note="Medians. The limit is what a numpy GEMV reads per second; it is told for one session, several read together.",
     )
     return page
 
