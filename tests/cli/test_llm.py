@@ -117,9 +117,10 @@ def test_how_fast_a_model_answers(call: Call, tmp_path: Path) -> None:
     assert [(row["sessions"], row["prompt_tokens"]) for row in rows] == [(1, 8), (1, 24), (2, 8), (2, 24)]
     assert all(0 < row["tpot"] < row["ttft"] + 10 for row in rows)
     for row in rows[:2]:
-        read = row["share_of_gemv"] * done.data["memory"]["gemv"] * row["tpot"]
-        assert read == pytest.approx(done.data["step_bytes"])
-    assert rows[2]["share_of_gemv"] is None
+        read = row["share_of_limit"] * done.data["memory"]["gemv"] * row["tpot"]
+        seen = row["prompt_tokens"] + row["new_tokens"] // 2
+        assert read == pytest.approx(done.data["step_bytes"] + seen * done.data["kv_token_bytes"])
+    assert rows[2]["share_of_limit"] is None
     assert "time to first token" in (tmp_path / "page.html").read_text()
     shown = call("bench-llm", tiny, *few).out
     for heading in (

@@ -38,7 +38,7 @@ class Attention:
         sinks: Optional[Array] = None,
         attention: Optional[AttentionFunction] = None,
     ) -> None:
-        """``attention`` looks at float16 keys and values for few tokens."""
+        """``attention`` looks at the cache for few tokens."""
         self._arch, self._number, self._kind = arch, number, arch.kind(number)
         self._qkv, self._out, self._qkv_bias, self._out_bias = qkv, out, qkv_bias, out_bias
         self._attention = attention
@@ -96,14 +96,12 @@ class Attention:
             chunk.first(kind.window),
             len(qkv) == 1 or cache.stepwise,
         )
-        halves = store.halves() if alone and self._attention is not None else None
-        if halves is not None:
-            assert self._attention is not None
+        keys, values = store.rounded(keys), store.rounded(values)
+        if alone and self._attention is not None:
             cache.store(self._number, keys, values)
             seen = slice(first, min(cache.total + len(qkv), cache.size))
             asked = self._queries(queries, chunk, slice(0, len(qkv)))
-            return self._by_token(self._attention(asked, halves[0][:, seen], halves[1][:, seen]), len(qkv))
-        keys, values = store.rounded(keys), store.rounded(values)
+            return self._by_token(self._attention(asked, store, seen), len(qkv))
         if alone:  # what a token drops it cannot see: store first, the cache is all there is
             cache.store(self._number, keys, values)
             used = min(cache.total + len(qkv), cache.size)
