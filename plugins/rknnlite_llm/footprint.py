@@ -77,9 +77,9 @@ def _element(name: str) -> int:
 def kv_bytes(model: LlmModel, tokens: int) -> int:
     """Bytes of keys and values of so many tokens; layers with a window keep all of them, too."""
     arch, group = model.arch, model.kv.group
-    layers = sum(arch.kind(layer).mixer is not Mixer.CONV for layer in range(arch.layers))
+    own = [arch.of_layer(layer) for layer in range(arch.layers) if arch.kind(layer).mixer is not Mixer.CONV]
     bits = _BITS[model.kv.dtype] + (_SCALE_BITS / group if group else 0)
-    return int(2 * layers * arch.kv_heads * arch.head_dim * tokens * bits / 8)
+    return int(2 * sum(layer.kv_size for layer in own) * tokens * bits / 8)
 
 
 def own_bytes() -> int | None:

@@ -15,10 +15,12 @@ from cases import CASES, Case, longrope
 __all__ = ["WEIGHTS", "random_case", "random_names"]
 
 WEIGHTS = ("f32", "w8", "f32", "w4", "f32", "auto", "f32", "w8", "w4", "auto")
-_DECODERS = [case for case in CASES if not case.embeds and not case.scores]
+_TWO_WIDTHS = {"gemma4_text"}
+"""Kinds whose layers have heads of two widths: they are drawn as ``random-gemma4-NUMBER``."""
+_DECODERS = [case for case in CASES if not (case.embeds or case.scores or case.kind in _TWO_WIDTHS)]
 _GREEDY = 40
 _FREE_WIDTH = {
-    "llama", "mistral", "ministral", "ministral3", "mixtral", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3_text", "glm", "glm4",
+    "llama", "mistral", "ministral", "ministral3", "mixtral", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3_text", "gemma4_text", "glm", "glm4",
     "glm4_moe", "exaone4", "seed_oss", "ernie4_5", "ernie4_5_moe", "arcee", "nemotron", "hunyuan_v1_dense", "hunyuan_v1_moe", "gpt_oss",
 }  # fmt: skip
 """Kinds whose heads need not be as wide together as the model."""
@@ -51,11 +53,16 @@ def random_names(count: int, seed: int) -> list[str]:
 def random_case(name: str) -> Case:
     """The case of a name."""
     number = int(name.rpartition("-")[2])
-    base = _DECODERS[number % len(_DECODERS)]
+    bases = (
+        [case for case in CASES if case.kind in _TWO_WIDTHS]
+        if name.startswith("random-gemma4-")
+        else _DECODERS
+    )
+    base = bases[number % len(bases)]
     draw = random.Random(name)
     weights = draw.choice(WEIGHTS)
     config = dict(base.config)
-    for change in (_shapes, _layers, _positions, _rest, _experts):
+    for change in (_shapes, _layers, _positions, _rest, _experts, _two_widths):
         change(base, config, draw, weights)
     return Case(
         name,
@@ -224,3 +231,26 @@ def _experts(base: Case, config: dict[str, Any], draw: random.Random, weights: s
         config[chosen] = draw.randint(1, min(most, 4))
     if "norm_topk_prob" in config:
         config["norm_topk_prob"] = draw.random() < 0.5
+
+
+def _two_widths(base: Case, config: dict[str, Any], draw: random.Random, weights: str) -> None:
+    """Heads of layers without window, and how much of them turns."""
+    if base.kind not in _TWO_WIDTHS:
+        return
+    heads, count = config["num_attention_heads"], config["num_hidden_layers"]
+    kinds = [draw.choice(("sliding_attention", "full_attention")) for _ in range(count)]
+    config.update(
+        layer_types=[*kinds[:-1], "full_attention"],
+        global_head_dim=draw.choice((8, 12, 16, 20, 24)),
+        num_global_key_value_heads=draw.choice([n for n in range(1, heads + 1) if heads % n == 0]),
+        attention_k_eq_v=draw.random() < 0.5,
+        attention_bias=draw.random() < 0.5,
+        rope_parameters={
+            "sliding_attention": {"rope_type": "default", "rope_theta": draw.choice((1000.0, 10000.0))},
+            "full_attention": {
+                "rope_type": "proportional",
+                "partial_rotary_factor": draw.choice((0.25, 0.5, 0.8, 1.0)),
+                "rope_theta": draw.choice((10000.0, 1e6)),
+            },
+        },
+    )
