@@ -35,11 +35,11 @@ def gemma4(config: ConfigFields, arch: Architecture) -> Architecture:
     kinds = []
     for kind in types:
         heads = near if kind == SLIDING else far
-        own = {"head_dim": heads[0], "kv_heads": heads[1]} if heads != wide else {}
         if kind == SLIDING:
-            kinds.append(LayerKind(window=config.number("sliding_window", 512), turn=Turn.LOCAL, **own))
+            made = LayerKind(window=config.number("sliding_window", 512), turn=Turn.LOCAL)
         else:
-            kinds.append(LayerKind(keys_alone=same, **own))
+            made = LayerKind(keys_alone=same)
+        kinds.append(made if heads == wide else replace(made, head_dim=heads[0], kv_heads=heads[1]))
     config.get("sliding_window")
     ropes = config.child("rope_parameters")
     return layered(

@@ -38,7 +38,7 @@ def read_rope(
 ) -> Rope:
     """What one object says, with the model's own ``theta`` and ``share`` of turning channels where it does not."""
     theta = given.real("rope_theta", theta)
-    if given.get("rope_type") == "proportional":
+    if arch.family == "gemma4_text" and given.get("rope_type") == "proportional":
         pairs = int(arch.head_dim * given.real("partial_rotary_factor", 1.0) // 2)
         if not 0 <= pairs <= arch.head_dim // 2:
             raise ModelInvalid(f"config.json: {pairs} of {arch.head_dim // 2} pairs of channels cannot turn")
