@@ -77,7 +77,7 @@ def _granitemoe(config: ConfigFields, arch: Architecture) -> Architecture:
         score=config.real("attention_multiplier", 1.0),
         logit=1 / config.real("logits_scaling", 1.0),
     )
-    shared = config.get("shared_intermediate_size", 0) if arch.family == "granitemoeshared" else 0
+    shared = config.count("shared_intermediate_size", 0) if arch.family == "granitemoeshared" else 0
     experts = Experts(
         count=config.number("num_local_experts", 8),
         used=config.number("num_experts_per_tok", 2),
@@ -93,7 +93,7 @@ def _granitemoe(config: ConfigFields, arch: Architecture) -> Architecture:
 def _glm4_moe(config: ConfigFields, arch: Architecture) -> Architecture:
     arch = replace(attention_bias(config, arch, out=False), qk_norm=config.flag("use_qk_norm"))
     config.get("num_nextn_predict_layers")  # further layers, which guess tokens ahead
-    first, width = config.get("first_k_dense_replace", 1), config.number("moe_intermediate_size", 1408)
+    first, width = config.count("first_k_dense_replace", 1), config.number("moe_intermediate_size", 1408)
     experts = replace(_grouped(config, width), shared=width * config.number("n_shared_experts", 1))
     return with_experts(config, arch, experts, lambda i: i >= first)
 
@@ -120,7 +120,7 @@ def _grouped(config: ConfigFields, width: int) -> Experts:
 def _ernie(config: ConfigFields, arch: Architecture) -> Architecture:
     biased = config.flag("use_bias")
     width, last = config.number("moe_intermediate_size", 1536), config.get("moe_layer_end_index", -1)
-    first, step = config.get("moe_layer_start_index", 1), config.number("moe_layer_interval", 1)
+    first, step = config.count("moe_layer_start_index", 1), config.number("moe_layer_interval", 1)
     last = arch.layers - 1 if last == -1 else last
     config.get("moe_norm_min")  # of the sum of shares; what is used is never as small
     experts = Experts(
@@ -128,7 +128,7 @@ def _ernie(config: ConfigFields, arch: Architecture) -> Architecture:
         used=config.number("moe_k", 6),
         intermediate=width,
         normalise=True,
-        shared=width * config.get("moe_num_shared_experts", 2),
+        shared=width * config.count("moe_num_shared_experts", 2),
         shared_gated=False,
         corrected=True,
     )
@@ -138,7 +138,7 @@ def _ernie(config: ConfigFields, arch: Architecture) -> Architecture:
 
 @rule("lfm2_moe")
 def _lfm2_moe(config: ConfigFields, arch: Architecture) -> Architecture:
-    first = config.get("num_dense_layers", 2)
+    first = config.count("num_dense_layers", 2)
     experts = Experts(
         count=config.number("num_experts", 32),
         used=config.number("num_experts_per_tok", 4),
@@ -214,7 +214,7 @@ def _deepseek(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("scoring_func", "sigmoid" if third else "softmax")
     arch = latent_attention(config, attention_bias(config, arch))
     width = config.number("moe_intermediate_size", 2048 if third else 1407)
-    first = config.get("first_k_dense_replace", 3 if third else 0)
+    first = config.count("first_k_dense_replace", 3 if third else 0)
     experts = _grouped(config, width) if third else _of_v2(config, width)
     experts = replace(experts, shared=width * config.number("n_shared_experts", 1 if third else 2))
     return with_experts(config, arch, experts, lambda i: i >= first)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.errors import ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.files.writing import write_file, writing
 from rknnlite.formats import ModelFile
 from rknnlite.spi.llm import KvDtype
@@ -124,6 +124,10 @@ def export_llm(
     tensors = HfFolder(source, arch.family, packing)
     if part.composed:
         arch = replace(arch, tied=not tensors.has_head(FAMILIES[arch.family].head))
+    try:
+        container.check_describable(arch)
+    except (ModelInvalid, ModelUnsupported) as error:
+        raise type(error)(f"{source / 'config.json'}: {error}") from None
     kind = np.float32 if weights == "f32" else np.float16
     deque(tensors.embeddings(arch, kind), maxlen=0)  # before anything is written
     package.model.parent.mkdir(parents=True, exist_ok=True)

@@ -96,7 +96,7 @@ def _gemma(config: ConfigFields, arch: Architecture) -> Architecture:
     second = arch.family == "gemma2"
     scales = Scales(
         embed=arch.hidden**0.5,
-        score=config.real("query_pre_attn_scalar", 256) ** -0.5,
+        score=config.positive("query_pre_attn_scalar", 256) ** -0.5,
         score_cap=config.real(
             "attn_logit_softcapping", 50.0 if second and config.missing("attn_logit_softcapping") else 0.0
         ),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
-from rknnlite.errors import ModelInvalid, ModelUnsupported
+from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 
 from . import expert_rules, family_rules, gpt_rules
 from .config_fields import ConfigFields
@@ -154,8 +155,10 @@ def _activation(config: ConfigFields, family: LlmFamily) -> str:
 def _family(config: Mapping[str, Any]) -> LlmFamily:
     name = str(config.get("model_type"))
     if name not in FAMILIES:
+        known = [*FAMILIES, *COMPOSED]
+        near = get_close_matches(name[:40], known, 4, 0.5)
         raise ModelUnsupported(
-            f"model type {name!r} is not computed here; there are {', '.join(FAMILIES)}, and the language parts of "
-            f"{', '.join(COMPOSED)}"
+            f"model type {shown(name)} is not computed here; there are {', '.join(near)}{' and' if near else ''} "
+            f"{len(known) - len(near)} {'others' if near else 'types'}, which docs/llm-families.md and docs/llm-media.md list"
         )
     return FAMILIES[name]

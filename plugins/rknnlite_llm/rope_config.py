@@ -57,7 +57,7 @@ def read_rope(
     rope = Rope(theta=theta, dims=0 if dims == arch.head_dim else dims)
     alpha = given.get("alpha") if kind == "dynamic" else None
     if alpha:  # of Hunyuan: another base, whatever the length
-        kind, rope = "default", replace(rope, theta=theta * given.real("alpha") ** (dims / (dims - 2)))
+        kind, rope = "default", replace(rope, theta=theta * given.positive("alpha") ** (dims / (dims - 2)))
         for unused in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
             given.get(unused)
     if kind == "mrope":  # the default with three axes, see ``with_sections``
@@ -106,10 +106,10 @@ def _llama3(given: ConfigFields, arch: Architecture, dims: int, original: Any) -
 
 def _yarn(given: ConfigFields, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
     factor = given.real("factor", arch.max_position / original)
-    over, under = given.get("mscale"), given.get("mscale_all_dim")
+    over, under = given.real("mscale", 0.0), given.real("mscale_all_dim", 0.0)
     usual = _magnitude(factor)
     if over and under:
-        usual = _magnitude(factor, float(over)) / _magnitude(factor, float(under))
+        usual = _magnitude(factor, over) / _magnitude(factor, under)
     return {
         "factor": factor,
         "original_max_position": int(original),

@@ -38,7 +38,8 @@ from .weight_types import WEIGHT_TYPES, WeightType
 
 __all__ = [
     "AUTO", "KV_GROUPS", "MAGIC", "MOST_CHOSEN", "SUM_CHUNK", "Architecture", "Chosen", "Embedding", "FileSum", "FileSums",
-    "KvFormat", "LlmModel", "Rope", "TokenTable", "read", "read_llm", "write",
+    "KvFormat", "LlmModel", "Rope", "TokenTable", "check_describable",
+    "read", "read_llm", "write",
 ]  # fmt: skip
 
 AUTO = "auto"
@@ -226,6 +227,11 @@ def write(model: LlmModel, token_bytes: list[bytes] | None) -> bytes:
     body = text + table
     version = 1 if model.arch.simple and not model.chosen else 2
     return _HEADER.pack(MAGIC, version, zlib.crc32(body), len(text), len(table)) + body
+
+
+def check_describable(arch: Architecture) -> None:
+    """Raise ModelInvalid, ModelUnsupported for an architecture that no package could say, before one is written."""
+    _ = read_architecture(Fields(parse_json(json.dumps(described(arch))), "arch"))
 
 
 def _model(fields: Fields, table: memoryview) -> LlmModel:

@@ -194,6 +194,11 @@ def _check(arch: Architecture) -> None:
             raise ModelInvalid(
                 f"damaged description: a head of {kind.head_dim} channels does not turn as its layer says"
             )
+    if arch.qk_norm_turned + arch.qk_norm_whole > arch.qk_norm:
+        raise ModelInvalid(
+            f"damaged description: {arch.family} has norms of whole rows or of what has turned, and not both, where it norms "
+            "queries and keys"
+        )
     needs = {
         "local_rope": any(kind.turn is Turn.LOCAL for kind in kinds) and arch.local_rope is None,
         "experts": any(kind.experts for kind in kinds) and arch.experts is None,
