@@ -10,10 +10,9 @@
 * A folder of models: ``model_folder`` (which there are), ``model_facts`` (what their files say), ``model_placing`` (into it,
   copies), ``fetching`` (from a URL or a path, file by file through ``transfer``; ``public_hosts``: for somebody else).
 * Export: ``export`` with ``export_weights``, ``recurrent_weights`` and ``export_tokenizer``; ``hf_folder``; ``gptq_awq`` and
-  ``mxfp4`` widen quantised matrices. ``hf_config``, ``config_fields``, ``rope_config``, ``latent_config``, ``multimodal_config``,
-  ``sequence_classification``, ``family_rules``, ``gpt_rules``, ``expert_rules``, ``recurrent_rules`` and ``family_parts`` read
-  ``config.json``;
-  ``gguf``, ``gguf_import``, ``gguf_families`` and ``gguf_config`` read GGUF files.
+  ``mxfp4`` widen quantised matrices. ``hf_config``, ``config_fields``, ``rope_config``, ``latent_config``, ``gemma4_config``,
+  ``multimodal_config``, ``sequence_classification``, ``family_rules``, ``gpt_rules``, ``expert_rules``, ``recurrent_rules``
+  and ``family_parts`` read ``config.json``; ``gguf``, ``gguf_import``, ``gguf_families`` and ``gguf_config`` read GGUF files.
 * Pictures: ``towers`` (vision towers as ONNX, and running them).
 * Text: ``tokenizer``, ``python_tokenizer`` (without the package ``tokenizers``), ``isolated_tokenizer`` and
   ``tokenizer_process`` (in a process of its own); ``messages``, ``plain_text``, ``inputs``,

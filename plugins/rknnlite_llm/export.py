@@ -201,10 +201,9 @@ def _context(wanted: int | None, arch: Architecture, kv: KvFormat, usual: int | 
     ``usual``: tokens of a text for embeddings where nobody says anything.
     """
     group = max(1, kv.group)
-    if arch.head_dim % group:
-        raise ParamInvalid(
-            f"a KV cache in groups of {group} needs head_dim in such groups, not {arch.head_dim}"
-        )
+    for width in sorted({arch.of_layer(layer).head_dim for layer in range(arch.layers)}):
+        if width % group:
+            raise ParamInvalid(f"a KV cache in groups of {group} needs head_dim in such groups, not {width}")
     if wanted is None and (usual or arch.encoder):
         return min(arch.max_position, usual or arch.max_position)
     if wanted is None:

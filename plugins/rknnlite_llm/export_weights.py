@@ -166,7 +166,11 @@ class _Layer:
                 vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name])
         if "router_correction" in sizes:
             vectors["router_correction"] = self._correction(sizes["router_correction"])
-        for name, theirs in (("sinks", names.sinks), ("router_bias", f"{names.router}.bias")):
+        for name, theirs in (
+            ("sinks", names.sinks),
+            ("router_bias", f"{names.router}.bias"),
+            ("layer_scale", names.layer_scale),
+        ):
             if name in sizes:
                 vectors[name] = self._one(theirs, sizes[name])
         if "decay" in sizes:
@@ -199,14 +203,14 @@ class _Layer:
 
     def _matrix_sources(self) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
         """Name of ours -> names of theirs, and how many rows each has."""
-        arch, names = self._arch, self._family.tensors
+        arch, names = self._arch.of_layer(self._number), self._family.tensors
         first = "gate_up" if gated(arch) else "up"
 
         def network(width: int) -> tuple[int, ...]:
             return (width, width) if gated(arch) else (width,)
 
         made = {
-            "qkv": (names.qkv, (arch.asking_size - 2 * arch.kv_size, arch.kv_size, arch.kv_size)),
+            "qkv": (self._qkv_names(), (arch.asking_size - 2 * arch.kv_size, arch.kv_size, arch.kv_size)),
             "out": (names.out, (arch.hidden,)),
             **{name: (getattr(names, name), (0,)) for name in ("q", "q_a", "q_b", "kv_a")},
             "conv_in": (names.conv_in, (3 * arch.hidden,)),
@@ -232,6 +236,10 @@ class _Layer:
             made[f"shared.{first}"] = tuple(names.shared + name for name in up), network(experts.shared)
             made["shared.down"] = tuple(names.shared + name for name in down), (arch.hidden,)
         return made
+
+    def _qkv_names(self) -> tuple[str, ...]:
+        names = self._family.tensors.qkv
+        return (*names[:2], names[1]) if self._arch.kind(self._number).keys_alone else names
 
     def _rows(self, name: str, what: str, *inputs: int) -> Array:
         """A matrix or a bias as ours has it."""

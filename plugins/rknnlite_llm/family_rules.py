@@ -28,6 +28,7 @@ from .family_parts import (
     windows_everywhere,
     windows_of_some,
 )
+from .gemma4_config import gemma4
 from .rope_config import with_sections
 
 __all__ = ["RULES", "lfm2"]
@@ -111,6 +112,9 @@ def _gemma(config: ConfigFields, arch: Architecture) -> Architecture:
         raise config.refusal("sliding_window", "say how many tokens a window has")
     arch = replace(windows(config, arch, types), scales=scales)
     return arch if second else two_ropes(config, arch, config.real("rope_local_base_freq", 10000.0))
+
+
+rule("gemma4_text")(gemma4)
 
 
 @rule("phi3")

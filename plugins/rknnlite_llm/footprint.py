@@ -103,10 +103,14 @@ def _running_bytes(model: LlmModel) -> int:
 def _kv_bytes(model: LlmModel, tokens: Sequence[int]) -> int:
     """Of so many tokens in each layer."""
     arch, group = model.arch, model.kv.group
-    mixers = (Mixer.ATTENTION, Mixer.LATENT)
-    count = sum(n for layer, n in enumerate(tokens) if arch.kind(layer).mixer in mixers)
+    kinds = (
+        (arch.kind(layer).mixer, arch.of_layer(layer).kv_size, count) for layer, count in enumerate(tokens)
+    )
+    numbers = 2 * sum(
+        size * count for mixer, size, count in kinds if mixer in (Mixer.ATTENTION, Mixer.LATENT)
+    )
     bits = _BITS[model.kv.dtype.name.lower().split("_")[0]] + (_SCALE_BITS / group if group else 0)
-    return int(2 * arch.kv_heads * arch.head_dim * count * bits / 8)
+    return int(numbers * bits / 8)
 
 
 def own_bytes() -> int | None:

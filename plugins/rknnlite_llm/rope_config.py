@@ -38,6 +38,13 @@ def read_rope(
 ) -> Rope:
     """What one object says, with the model's own ``theta`` and ``share`` of turning channels where it does not."""
     theta = given.real("rope_theta", theta)
+    if arch.family == "gemma4_text" and given.get("rope_type") == "proportional":
+        pairs = int(arch.head_dim * given.real("partial_rotary_factor", 1.0) // 2)
+        if not 0 <= pairs <= arch.head_dim // 2:
+            raise ModelInvalid(f"config.json: {pairs} of {arch.head_dim // 2} pairs of channels cannot turn")
+        factor = given.real("factor", 1.0)
+        scaling = "default" if factor == 1 else "linear"
+        return Rope(theta=theta, scaling=scaling, factor=factor, still=arch.head_dim // 2 - pairs)
     dims = int(arch.head_dim * given.real("partial_rotary_factor", share))
     if not 2 <= dims <= arch.head_dim or dims % 2:
         raise ModelInvalid(f"config.json: {dims} of a head's {arch.head_dim} channels cannot turn in pairs")

@@ -6,7 +6,8 @@ matrix lies in the file is told by its ``WeightType``; scales are beside it, und
 
 What an architecture has beyond a Llama's: ``post1`` and ``post2``, norms behind the halves of a layer; ``up`` for ``gate_up``
 where there is no gate; ``NAME_bias`` for every matrix and norm that has one; ``embed_norm``; ``sinks``, a number per head;
-``xielu``, the four numbers of that activation: both alphas, beta, eps. Learnt positions are ``positions`` as an encoder's.
+``layer_scale``, one of the layer; ``xielu``, the four numbers of that activation: both alphas, beta, eps. Learnt positions are
+``positions`` as an encoder's.
 
 A mixture of experts has ``experts.0.gate_up``, ``experts.0.down``, ... and ``shared.gate_up``, ``shared.down``, with float32
 ``router`` (experts, hidden) and ``shared_gate`` (1, hidden), and ``router_correction`` and ``router_bias`` where there are.
@@ -56,7 +57,7 @@ T = TypeVar("T")
 
 def layer_matrices(arch: Architecture, layer: int) -> dict[str, tuple[int, int]]:
     """The matrices of one layer: name -> (inputs, outputs)."""
-    kind, hidden = arch.kind(layer), arch.hidden
+    kind, hidden, arch = arch.kind(layer), arch.hidden, arch.of_layer(layer)
     if kind.mixer is Mixer.CONV:
         made = {"conv_in": (hidden, 3 * hidden), "conv_out": (hidden, hidden)}
     elif kind.mixer is Mixer.LATENT:
@@ -124,6 +125,8 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
         made["router_bias"] = arch.experts.count
     if arch.activation == XIELU:
         made["xielu"] = 4
+    if arch.layer_scale:
+        made["layer_scale"] = 1
     if kind.mixer is Mixer.CONV:
         return {**made, "conv_bias": arch.hidden} if arch.conv_bias else made
     if kind.mixer is Mixer.LATENT:
@@ -137,7 +140,7 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
     if arch.qk_norm_whole:
         made.update(q_norm=arch.q_size, k_norm=arch.kv_size)
     elif arch.qk_norm:
-        made.update(q_norm=arch.head_dim, k_norm=arch.head_dim)
+        made.update(dict.fromkeys(("q_norm", "k_norm"), arch.of_layer(layer).head_dim))
     return made
 
 

@@ -336,3 +336,27 @@ def test_integers_of_widths_that_are_no_multiple_of_a_group(
         talk = Talk(context, package)
         talk.run(golden["first"], 1)
     assert np.corrcoef(talk.logits[0], golden["logits"][-1])[0, 1] > least
+
+
+def test_gemma_4_says_its_heads_once_or_layer_by_layer() -> None:
+    """Published files have ``global_head_dim``, saved ones ``per_layer_config``; what is not computed is named."""
+    saved = json.loads(str(np.load(DATA / "gemma4.npz")["config"]))
+    once = {key: value for key, value in saved.items() if key != "per_layer_config"}
+    once |= {"global_head_dim": 24, "num_global_key_value_heads": 1}
+    arch = architecture(saved)
+    assert architecture(once) == arch
+    assert [(arch.of_layer(i).head_dim, arch.of_layer(i).kv_heads) for i in range(4)] == [(16, 2)] * 2 + [
+        (24, 1)
+    ] * 2
+    assert architecture({**once, "attention_k_eq_v": False}).of_layer(3).kv_heads == 2
+    for name, value in {
+        "hidden_size_per_layer_input": 8,
+        "num_kv_shared_layers": 2,
+        "enable_moe_block": True,
+        "use_bidirectional_attention": "all",
+    }.items():
+        with pytest.raises(ModelUnsupported, match=f"{name} is"):
+            architecture({**once, name: value})
+    each = {**saved["per_layer_config"], "3": {"head_dim": 8, "num_key_value_heads": 1}}
+    with pytest.raises(ModelInvalid, match="2 kinds of layers"):
+        architecture({**saved, "per_layer_config": each})

@@ -15,13 +15,22 @@ from cases import CASES, Case, longrope
 __all__ = ["WEIGHTS", "random_case", "random_names"]
 
 WEIGHTS = ("f32", "w8", "f32", "w4", "f32", "auto", "f32", "w8", "w4", "auto")
-_RUNNING = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "granitemoehybrid"}
-_DECODERS = [case for case in CASES if not (case.embeds or case.scores or case.kind in _RUNNING)]
-_RECURRENT = [case for case in CASES if case.kind in _RUNNING]
+_LATER = {
+    "running": {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "granitemoehybrid"},
+    "gemma4": {"gemma4_text"},
+}
+"""Kinds that came later have names of their own, ``random-running-NUMBER``: what the other names say stays."""
+_DECODERS = {group: [case for case in CASES if case.kind in kinds] for group, kinds in _LATER.items()}
+_FIRST = [
+    case
+    for case in CASES
+    if not (case.embeds or case.scores or any(case.kind in kinds for kinds in _LATER.values()))
+]
 _GREEDY = 40
 _FREE_WIDTH = {
-    "llama", "mistral", "ministral", "ministral3", "mixtral", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3_text", "glm", "glm4",
-    "glm4_moe", "exaone4", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "seed_oss", "ernie4_5", "ernie4_5_moe", "arcee", "nemotron", "hunyuan_v1_dense", "hunyuan_v1_moe", "gpt_oss",
+    "llama", "mistral", "ministral", "ministral3", "mixtral", "qwen3", "qwen3_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text",
+    "gemma", "gemma2", "gemma3_text", "gemma4_text", "glm", "glm4", "glm4_moe", "exaone4", "seed_oss", "ernie4_5", "ernie4_5_moe",
+    "arcee", "nemotron", "hunyuan_v1_dense", "hunyuan_v1_moe", "gpt_oss",
 }  # fmt: skip
 """Kinds whose heads need not be as wide together as the model."""
 _MULTIPLES = {"llama", "gemma2", "gemma3_text", "arcee"}
@@ -53,12 +62,12 @@ def random_names(count: int, seed: int) -> list[str]:
 def random_case(name: str) -> Case:
     """The case of a name."""
     number = int(name.rpartition("-")[2])
-    bases = _RECURRENT if name.startswith("random-running-") else _DECODERS
+    bases = _DECODERS.get(name.split("-")[1], _FIRST)
     base = bases[number % len(bases)]
     draw = random.Random(name)
     weights = draw.choice(WEIGHTS)
     config = dict(base.config)
-    for change in (_shapes, _layers, _positions, _rest, _experts, _states):
+    for change in (_shapes, _layers, _positions, _rest, _experts, _states, _two_widths):
         change(base, config, draw, weights)
     return Case(
         name,
@@ -231,7 +240,7 @@ def _experts(base: Case, config: dict[str, Any], draw: random.Random, weights: s
 
 def _states(base: Case, config: dict[str, Any], draw: random.Random, weights: str) -> None:
     """Running states: heads, how many share a key, their channels, taps, and which layers have one."""
-    if base.kind not in _RUNNING:
+    if base.kind not in _LATER["running"]:
         return
     groups, share = draw.randint(1, 4), draw.randint(1, 3)
     taps, count = draw.randint(2, 5), config["num_hidden_layers"]
@@ -250,3 +259,26 @@ def _states(base: Case, config: dict[str, Any], draw: random.Random, weights: st
         mamba_d_state=_four(draw, 4, 24), mamba_d_conv=taps, mamba_conv_bias=draw.random() < 0.5,
         mamba_proj_bias=draw.random() < 0.5, position_embedding_type=draw.choice(("rope", None)),
     )  # fmt: skip
+
+
+def _two_widths(base: Case, config: dict[str, Any], draw: random.Random, weights: str) -> None:
+    """Heads of layers without window, and how much of them turns."""
+    if base.kind not in _LATER["gemma4"]:
+        return
+    heads, count = config["num_attention_heads"], config["num_hidden_layers"]
+    kinds = [draw.choice(("sliding_attention", "full_attention")) for _ in range(count)]
+    config.update(
+        layer_types=[*kinds[:-1], "full_attention"],
+        global_head_dim=draw.choice((8, 12, 16, 20, 24)),
+        num_global_key_value_heads=draw.choice([n for n in range(1, heads + 1) if heads % n == 0]),
+        attention_k_eq_v=draw.random() < 0.5,
+        attention_bias=draw.random() < 0.5,
+        rope_parameters={
+            "sliding_attention": {"rope_type": "default", "rope_theta": draw.choice((1000.0, 10000.0))},
+            "full_attention": {
+                "rope_type": "proportional",
+                "partial_rotary_factor": draw.choice((0.25, 0.5, 0.8, 1.0)),
+                "rope_theta": draw.choice((10000.0, 1e6)),
+            },
+        },
+    )

@@ -39,13 +39,16 @@ class Attention:
         attention: Optional[AttentionFunction] = None,
     ) -> None:
         """``attention`` looks at the cache for few tokens."""
-        self._arch, self._number, self._kind = arch, number, arch.kind(number)
+        self._number, self._kind = number, arch.kind(number)
+        self._arch = arch = arch.of_layer(number)
         self._qkv, self._out, self._qkv_bias, self._out_bias = qkv, out, qkv_bias, out_bias
         self._attention = attention
         self._sinks = None if sinks is None else sinks.reshape(arch.kv_heads, -1, 1)
         self._norms = [
             make_norm(arch.norm, arch.rms_eps, weight) for weight in (q_norm, k_norm) if weight is not None
         ]
+        ones = np.ones(arch.head_dim, np.float32)
+        self._value_norm = make_norm(arch.norm, arch.rms_eps, ones) if arch.v_norm else None
         score = arch.scales.score
         self._scale = np.float32(arch.head_dim**-0.5 if score is None else score)
 
@@ -81,6 +84,8 @@ class Attention:
         )
         if self._norms and not (arch.qk_norm_whole or arch.qk_norm_turned):
             queries, keys = (norm(rows) for norm, rows in zip(self._norms, (queries, keys)))
+        if self._value_norm is not None:
+            values = self._value_norm(values)
         return queries if arch.qk_norm_turned else queries * self._scale, keys, values
 
     def _attended(self, qkv: Array, chunk: Chunk) -> Array:

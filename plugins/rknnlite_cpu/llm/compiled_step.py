@@ -229,7 +229,9 @@ class CompiledStep:
         room.buffers["x"][:] = row
         stores = self._stores.get(cache)
         if stores is None:
-            stores = self._stores[cache] = (StoreLayout * self._arch.layers)(*map(layout_of, cache.layers.values()))
+            stores = self._stores[cache] = (StoreLayout * self._arch.layers)(
+                *map(layout_of, cache.layers.values())
+            )
         step.stores = stores
         turns = [chunk.turn(turn) for turn in self._turning]
         for turn, (cos, sin) in zip(self._turning, turns):
@@ -247,7 +249,9 @@ def _known(arch: Architecture, layers: Sequence[Mapping[str, Any]], head: Option
     usual = (
         arch.causal and arch.activation in _ACTIVATIONS and arch.order not in (Order.PARALLEL, Order.SIDES)
     )
-    if not (plain and usual and arch.head_dim <= _MOST_WIDTH):
+    alike = all(arch.of_layer(i) == arch for i in range(arch.layers))
+    further = arch.attention_gate or arch.v_norm or arch.layer_scale
+    if not (plain and usual and alike and arch.head_dim <= _MOST_WIDTH) or further:
         return False
     names = ("qkv", "out", "gate_up" if gated(arch) else "up", "down")
     matrices = [parts[name].product for parts in layers for name in names if isinstance(parts[name], Adapted)]

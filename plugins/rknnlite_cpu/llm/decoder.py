@@ -50,6 +50,7 @@ class _Layer:
     norm2: Normed
     post1: Normed
     post2: Normed
+    scale: Optional[Array] = None
 
 
 class Decoder:
@@ -152,6 +153,8 @@ class Decoder:
         else:
             x += self._scaled(layer.post1(layer.mixer(layer.norm1(x), parts)))
             x += self._scaled(layer.post2(layer.network(layer.norm2(x))))
+        if layer.scale is not None:
+            x *= layer.scale
 
     def _scaled(self, x: Array) -> Array:
         factor = self.arch.scales.residual
@@ -200,7 +203,7 @@ def _layer(
         mixer = RecurrentLayer(arch, number, **_named(parts, _RECURRENT))
     else:
         mixer = Attention(arch, number, **_named(parts, _ATTENTION), attention=attention)
-    return _Layer(mixer, _network(arch, parts, number), **norms)
+    return _Layer(mixer, _network(arch, parts, number), **norms, scale=parts.get("layer_scale"))
 
 
 _ATTENTION = ("qkv", "out", "qkv_bias", "out_bias", "q_norm", "k_norm", "sinks")

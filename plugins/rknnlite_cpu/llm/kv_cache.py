@@ -183,4 +183,5 @@ def _store(arch: Architecture, form: KvFormat, size: int, layer: int) -> Store:
     if arch.kind(layer).mixer is Mixer.CONV:
         plain = KvFormat(KvDtype.FLOAT16, 0) if form.group else form
         return make_store(plain, 1, size, arch.hidden // 2)
-    return make_store(form, arch.kv_heads, size, arch.head_dim)
+    own = arch.of_layer(layer)
+    return make_store(form, own.kv_heads, size, own.head_dim)

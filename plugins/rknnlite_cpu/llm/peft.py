@@ -109,7 +109,7 @@ class _Reader:
     def _pair(self, layer: int, name: str, inputs: int, outputs: int) -> tuple[Array, Array] | None:
         """The adapters of what is one matrix here, side by side."""
         arch, downs, ups, first = self._model.arch, [], [], 0
-        for part, rows in self._parts(name, outputs):
+        for part, rows in self._parts(layer, name, outputs):
             found = self._found.pop((layer, part), None)
             if found is not None:
                 down, up = self._two(f"{self._family.layers}{layer}.{part}", found, inputs, rows)
@@ -125,11 +125,12 @@ class _Reader:
         up = up if order is None else up[order]
         return np.ascontiguousarray(down.T), np.ascontiguousarray(up.T)
 
-    def _parts(self, name: str, outputs: int) -> list[tuple[str, int]]:
+    def _parts(self, layer: int, name: str, outputs: int) -> list[tuple[str, int]]:
         """Names of theirs, and how many rows each has."""
-        arch, names = self._model.arch, self._family.tensors
+        arch, names = self._model.arch.of_layer(layer), self._family.tensors
+        alone = arch.kind(layer).keys_alone
         theirs = {
-            "qkv": names.qkv,
+            "qkv": (*names.qkv[:2], names.qkv[1]) if alone else names.qkv,
             "out": names.out,
             "gate_up": names.gate_up,
             "up": names.gate_up,

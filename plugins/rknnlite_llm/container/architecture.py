@@ -6,7 +6,7 @@ Everything behind ``head`` in ``Architecture`` came later than the first package
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Optional
 
 from .families import FAMILIES
@@ -77,6 +77,8 @@ class LayerKind:
         mixer: attention or convolution.
         experts: a mixture of experts in place of the one network.
         normed: its first norm is there.
+        keys_alone: its values are its keys before norm and turn; a package has their matrix twice.
+        head_dim: width of its heads, and ``kv_heads`` how many of keys it has; 0: the model's.
     """
 
     window: int = 0
@@ -84,6 +86,9 @@ class LayerKind:
     mixer: Mixer = Mixer.ATTENTION
     experts: bool = False
     normed: bool = True
+    keys_alone: bool = False
+    head_dim: int = 0
+    kv_heads: int = 0
 
 
 class Router(str, enum.Enum):
@@ -262,6 +267,8 @@ class Architecture:
         sinks: heads have a score beside those of tokens, which takes its share and gives nothing.
         head_bias: logits have a bias.
         positions: what a token's position adds to its embedding was learnt, and ends with ``max_position``.
+        v_norm: values are divided by their root mean square, head by head.
+        layer_scale: what comes out of each layer is multiplied by a number of its own.
         second_type: tokens of the second of two texts are marked as such.
         recurrence: of layers with a running state.
         attention_gate: what the heads have seen is multiplied by the sigmoid of a further projection.
@@ -308,6 +315,8 @@ class Architecture:
     sinks: bool = False
     recurrence: Optional[Recurrence] = None
     attention_gate: bool = False
+    v_norm: bool = False
+    layer_scale: bool = False
 
     @property
     def encoder(self) -> bool:
@@ -337,6 +346,13 @@ class Architecture:
     def kind(self, layer: int) -> LayerKind:
         """What this layer has of its own."""
         return self.each_layer[layer] if self.each_layer else LayerKind()
+
+    def of_layer(self, layer: int) -> Architecture:
+        """As this layer has it, whose heads may be others."""
+        kind = self.kind(layer)
+        if not (kind.head_dim or kind.kv_heads):
+            return self
+        return replace(self, head_dim=kind.head_dim or self.head_dim, kv_heads=kind.kv_heads or self.kv_heads)
 
     @property
     def simple(self) -> bool:

@@ -243,10 +243,11 @@ def _model(fields: Fields, table: memoryview) -> LlmModel:
     if group != KV_GROUPS[dtype]:
         raise ModelInvalid(f"damaged description: KV cache {dtype.name} in groups of {group}")
     max_context = fields.number("max_context", max(1, group), min(_LIMIT, arch.max_position))
-    if group and arch.head_dim % group:
-        raise ModelInvalid(
-            f"damaged description: heads of {arch.head_dim} channels cannot be stored in groups of {group}"
-        )
+    for width in sorted({arch.of_layer(layer).head_dim for layer in range(arch.layers)}):
+        if group and width % group:
+            raise ModelInvalid(
+                f"damaged description: heads of {width} channels cannot be stored in groups of {group}"
+            )
     return LlmModel(
         name=fields.text("name"),
         arch=arch,

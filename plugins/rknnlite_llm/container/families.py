@@ -241,6 +241,9 @@ _ROWS = (
     _gemma("gemma", Order.PRE),
     _gemma("gemma2"),
     _gemma("gemma3_text", qk_norm=True, theta=1e6),
+    replace(
+        _gemma("gemma4_text", qk_norm=True, theta=1e6), norm_offset=0.0, activations=_GEMMA_GELU
+    ),
     LlmFamily("phi3", pre_tokenizer="gpt-4o", tensors=_PHI3, eps_default=1e-5),
     LlmFamily("smollm3", pre_tokenizer="default", tied=True, theta=2e6, kv_heads=4),
     LlmFamily("granite", pre_tokenizer="refact"),

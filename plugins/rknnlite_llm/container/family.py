@@ -74,6 +74,7 @@ class LayerTensors:
     expert_stacks: tuple[str, str] = ("", "")
     stacks_turned: bool = False
     sinks: str = "self_attn.sinks"
+    layer_scale: str = "layer_scalar"
     router_correction: str = "mlp.gate.e_score_correction_bias"
     shared_gate_up: tuple[str, ...] = ()
     shared_down: tuple[str, ...] = ()

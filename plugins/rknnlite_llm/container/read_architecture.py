@@ -87,6 +87,8 @@ _FLAGS = (
     "qk_norm_turned",
     "sinks",
     "attention_gate",
+    "v_norm",
+    "layer_scale",
 )
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
 
@@ -171,6 +173,9 @@ def _layer(given: Fields) -> LayerKind:
         mixer=Mixer(given.choice("mixer", tuple(Mixer))),
         experts=given.flag("experts"),
         normed=given.flag("normed"),
+        keys_alone=given.flag("keys_alone") if given.has("keys_alone") else False,
+        head_dim=given.number("head_dim", 0, 1024) if given.has("head_dim") else 0,
+        kv_heads=given.number("kv_heads", 0, 1024) if given.has("kv_heads") else 0,
     )
 
 
@@ -190,10 +195,17 @@ def _check(arch: Architecture) -> None:
         raise ModelInvalid(
             f"damaged description: tokens of {arch.family} see those behind them, and it has a head"
         )
-    if arch.heads % arch.kv_heads or arch.head_dim % 2:
-        raise ModelInvalid(
-            f"{arch.heads} heads of {arch.head_dim} cannot share {arch.kv_heads} key/value heads"
-        )
+    for own in map(arch.of_layer, range(arch.layers)):
+        if own.heads % own.kv_heads or own.head_dim % 2:
+            raise ModelInvalid(
+                f"{own.heads} heads of {own.head_dim} cannot share {own.kv_heads} key/value heads"
+            )
+    for kind in kinds:
+        rope = arch.local_rope if kind.turn is Turn.LOCAL else arch.rope
+        if kind.head_dim and (rope is None or not rope.dims or rope.dims > kind.head_dim):
+            raise ModelInvalid(
+                f"damaged description: a head of {kind.head_dim} channels does not turn as its layer says"
+            )
     if arch.qk_norm_turned + arch.qk_norm_whole > arch.qk_norm:
         raise ModelInvalid(
             f"damaged description: {arch.family} has norms of whole rows or of what has turned, and not both, where it norms "
