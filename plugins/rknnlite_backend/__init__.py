@@ -5,5 +5,5 @@
 * Zero-copy: ``zero_copy`` (the rules), ``zero_copy_context`` with ``bindings``, ``host_memory`` (memfds) and
   ``cache_coherence`` for contexts that compute in this process.
 * Products: ``matmul``, ``matrices``. ``node_runners``: whoever computes single nodes for another backend.
-* The vendor's libraries: ``library``, ``versions``, ``rknn_calls``, and their structures in ``abi``.
+* The vendor's libraries: ``library``, ``native_objects`` (who owns what), ``versions``, ``rknn_calls``; their structures: ``abi``.
 """
