@@ -19,6 +19,7 @@ from typing import NamedTuple, Optional
 from rknnlite_backend.library import check_elf, is_file
 from rknnlite_programs import buildcache
 
+from rknnlite import config
 from rknnlite._version import __version__
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.writing import write_file
@@ -127,7 +128,7 @@ def rkllm_library(found: Found, version: Optional[str] = None) -> Path:
 
 def rkllm_version(named: Optional[str] = None) -> str:
     """The last version with the layout that is asked for; raises ParamInvalid."""
-    wanted = named or os.environ.get("RKNNLITE_RKLLM_VERSION") or _LATEST
+    wanted = named or config.get("rkllm_version") or _LATEST
     layout = next((last for prefix, last in _LAYOUTS if wanted == last or re.fullmatch(prefix, wanted)), None)
     if layout is None:
         raise ParamInvalid(

@@ -8,6 +8,7 @@ import signal
 import sys
 from typing import NoReturn
 
+from rknnlite import config
 from rknnlite.spi.command import Command, Console, Exit
 
 from . import build
@@ -16,7 +17,7 @@ __all__ = ["COMMAND"]
 
 _NOT_FOUND, _NOT_A_PROGRAM = 127, 126
 """Exit codes of shells."""
-_OF_RKLLM = ("RKNNLITE_RKLLM_MODEL", "RKNNLITE_RKLLM_VERSION")
+_OF_RKLLM = ("rkllm_model", "rkllm_version")
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 
@@ -48,7 +49,7 @@ class Exec(Command):
             *filter(None, [os.environ.get("LD_LIBRARY_PATH")]),
         ]
         environment = {"RKNNLITE_PYTHON": sys.executable, **os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
-        if build.can_audit() or set(_OF_RKLLM) & os.environ.keys():
+        if build.can_audit() or any(map(config.get, _OF_RKLLM)):
             environment["LD_AUDIT"] = ":".join([str(rkllm), *filter(None, [os.environ.get("LD_AUDIT")])])
         try:
             _become(args.rest, environment)

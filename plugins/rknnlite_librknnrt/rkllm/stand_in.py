@@ -13,6 +13,7 @@ from typing import NamedTuple, Optional
 from rknnlite_llm.model_folder import ModelKind, StoredModel, as_package, model_at
 from rknnlite_programs import buildcache
 
+from rknnlite import config
 from rknnlite.errors import ModelInvalid
 from rknnlite.files.reading import read_bytes
 from rknnlite.log import logger
@@ -36,6 +37,7 @@ def stand_in(path: str, named: Optional[str]) -> StandIn:
     given = Path(path)
     if not _is_opaque(given):
         return StandIn(_package(given), "")
+    named = named or config.get("rkllm_model")
     chosen, how = (Path(named), _SETTING) if named else _beside(given)
     if chosen is None:
         there = "" if given.exists() else " and is not there"
