@@ -60,7 +60,7 @@ class Both:
         found = self.compiled.step(DecoderInput(self.rows([number])), self.caches[0])
         assert found is not None
         wanted = self.numpy.logits(self.numpy.forward([(self.rows([number]), self.caches[1])]))
-        for ours, theirs in zip(self.caches[0].layers, self.caches[1].layers):
+        for ours, theirs in zip(*(cache.layers.values() for cache in self.caches)):
             for mine, right in zip(ours.whole, theirs.whole):
                 mine[...] = right
         return found[1][0], wanted[0]
