@@ -43,7 +43,8 @@ def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
     part = language_part(config)
     family = _family(part.config)
     usual = dict(family.renamed)
-    settings = ConfigFields({usual.get(key, key): value for key, value in part.config.items()}, part.where)
+    theirs = sorted(part.config.items(), key=lambda item: item[0] in usual)  # a family's own word for a thing counts
+    settings = ConfigFields({usual.get(key, key): value for key, value in theirs}, part.where)
     made = _encoder(settings, family) if family.encoder else _decoder(settings, family)
     settings.finish()
     return replace(made, head=head and made.causal and not family.encoder, media=part.media)

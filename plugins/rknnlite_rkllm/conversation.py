@@ -171,13 +171,17 @@ class Conversation:
         """A conversation as our template writes it; raises ParamInvalid without one."""
         if self._ours is None:
             raise ParamInvalid(f"librkllmrt does not tell its chat template; {_TEMPLATE}")
-        if main.enable_thinking and isinstance(self._ours, LiteralTemplate):
+        return self._written(calls.plain_text.conversation(main), calls)
+
+    def _written(self, talk: MessagesInput, calls: CheckedCallbacks) -> str:
+        """What our template makes of a conversation whose texts are plain; raises ParamInvalid."""
+        assert self._ours is not None
+        if talk.enable_thinking and isinstance(self._ours, LiteralTemplate):
             raise ParamInvalid(
                 "enable_thinking means nothing to the text that set_chat_template gave; write what has the model think into that "
                 f"text, or {_TEMPLATE}"
             )
-        plain = calls.plain_text
-        return self._ours.conversation(plain.conversation(main), plain.within(self._tools)).text
+        return self._ours.conversation(talk, calls.plain_text.within(self._tools)).text
 
     @property
     def _can_clear(self) -> bool:
@@ -218,8 +222,7 @@ class Conversation:
         messages = [*(self._messages or []), message] if continues else [message]
         plain = calls.plain_text.marked if not self._ours.as_given else str
         said = [{**message, "content": plain(message["content"])} for message in messages]
-        talk = MessagesInput(said, None, turn.enable_thinking)
-        text = self._ours.conversation(talk, calls.plain_text.within(self._tools)).text
+        text = self._written(MessagesInput(said, None, turn.enable_thinking), calls)
         return self._rendered(text, messages, blocks, calls)
 
     def _rendered(

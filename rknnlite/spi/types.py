@@ -196,9 +196,9 @@ _LEGAL: dict[str, Callable[[Any], bool]] = {
 """What options of the backends may be, where not everything is legal."""
 
 _KNOWN = frozenset(_LEGAL) | {
-    "attributes", "base_domain_id", "chat_template", "cpus", "cross_attention", "decrypt_key", "decrypt_key_path",
-    "draft", "embed_flash", "engine", "fidelity", "image_tags", "in_process", "inputs", "library", "master", "max_new_tokens", "mirostat",
-    "n_batch", "n_keep", "native_async", "npu_cores", "observe", "old_driver", "patience", "postprocess",
+    "attributes", "base_domain_id", "chat_template", "cpus", "cross_attention", "decrypt_key", "decrypt_key_path", "draft",
+    "embed_flash", "engine", "fidelity", "image_tags", "in_process", "inputs", "library", "master", "max_new_tokens",
+    "mirostat", "n_batch", "n_keep", "native_async", "npu_cores", "observe", "old_driver", "patience", "postprocess",
     "prefill_chunk", "sessions", "tool_tag", "user_internal", "user_key", "user_sram", "user_weight", "version",
 }  # fmt: skip
 """Names of the options of our own backends: a program for one of them runs on another."""

@@ -63,7 +63,9 @@ def write_model(name: str, folder: Path) -> dict[str, np.ndarray]:
     shapes = {key: tuple(shape) for key, shape in json.loads(str(golden["shapes"])).items()}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(str(golden["config"]))
-    tensors = {key: ("F32", made(key.replace("llm.", "", 1), shape, halves=True)) for key, shape in shapes.items()}
+    tensors = {
+        key: ("F32", made(key.replace("llm.", "", 1), shape, halves=True)) for key, shape in shapes.items()
+    }
     write_safetensors(folder / "model.safetensors", tensors, {"format": "pt"})
     rows = json.loads(str(golden["rows"]))
     return {**golden, **{key: made(f"rows.{key}", tuple(shape), halves=True) for key, shape in rows.items()}}

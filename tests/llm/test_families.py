@@ -26,7 +26,7 @@ from rknnlite.spi.llm import (
     TokenInput,
     VocabInfo,
 )
-from tests.llm.family_goldens import CASES, DATA, write_family
+from tests.llm.family_goldens import CASES, DATA, RANDOM, export_case, known_case, write_family
 from tests.support.corpus import ROOT
 
 pytestmark = pytest.mark.slow
@@ -73,8 +73,18 @@ def exported(name: str, folder: Path, **options: Any) -> tuple[dict[str, np.ndar
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_family_says_what_transformers_says(name: str, tmp_path: Path) -> None:
+    says_what_transformers_says(*exported(name, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_any_shape_with_any_weights_says_what_transformers_says(name: str, tmp_path: Path) -> None:
+    golden = write_family(name, tmp_path / "hf")
+    package = export_case(known_case(name), tmp_path / "hf", tmp_path / "ours")
+    says_what_transformers_says(golden, package, tmp_path)
+
+
+def says_what_transformers_says(golden: dict[str, np.ndarray], package: Package, tmp_path: Path) -> None:
     """Logits of a prompt in pieces, greedy tokens, a second turn, and the same behind a saved cache."""
-    golden, package = exported(name, tmp_path)
     first, greedy, again = golden["first"], golden["greedy"].tolist(), golden["again"].tolist()
     with open_llm(package.model) as context:
         whole = Talk(context, package)

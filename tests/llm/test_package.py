@@ -66,7 +66,7 @@ def test_safetensors_files_are_those_of_the_format(package: Maker) -> None:
     ("changes", "error", "match"),
     [
         ({"model_type": "gemma"}, ModelUnsupported, "gemma"),
-        ({"hidden_act": "gelu"}, ModelUnsupported, "gelu"),
+        ({"hidden_act": "mish"}, ModelUnsupported, "mish"),
         ({"use_sliding_window": True}, ModelUnsupported, "sliding"),
         ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, ModelUnsupported, "yarn"),
         ({"mlp_bias": True}, ModelUnsupported, "bias"),

@@ -20,13 +20,20 @@ _LLAMA3 = {
     "original_max_position_embeddings": 64, "rope_theta": 500000.0,
 }  # fmt: skip
 _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "rope_theta": 10000.0}
-_LATENT = {"kv_lora_rank": 24, "qk_rope_head_dim": 8, "qk_nope_head_dim": 12, "v_head_dim": 10, "num_key_value_heads": 6}
+_LATENT = {
+    "kv_lora_rank": 24,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 12,
+    "v_head_dim": 10,
+    "num_key_value_heads": 6,
+}
 _MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One model. ``prompt``: tokens of its first prompt; ``embeds``: pooling of a model of embeddings; ``scores``: it gives scores."""
+    """One model. ``prompt``: tokens of its first prompt; ``embeds``: pooling of a model of embeddings; ``scores``: it gives scores;
+    ``weights``: of its package; ``greedy``: tokens that it says."""
 
     name: str
     models: str
@@ -36,13 +43,15 @@ class Case:
     prompt: int = PROMPT
     embeds: str = ""
     scores: bool = False
+    weights: str = "f32"
+    greedy: int = GREEDY
 
     def settings(self) -> dict[str, Any]:
         """All that the configuration class is given."""
         return {**_SIZES, **self.config}
 
 
-def _longrope(pairs: int) -> dict[str, Any]:
+def longrope(pairs: int) -> dict[str, Any]:
     return {
         "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0 + 0.05 * i for i in range(pairs)],
         "long_factor": [1.0 + 0.9 * i for i in range(pairs)],
@@ -83,10 +92,10 @@ CASES = (
         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}),
     Case("phi3", "Phi-3-mini-4k", "phi3", {"sliding_window": 40, "num_key_value_heads": 6}),
     Case("phi4-mini", "Phi-4-mini", "phi3", {"num_attention_heads": 3, "num_key_value_heads": 1,
-        "original_max_position_embeddings": 96, "tie_word_embeddings": True, "rope_parameters": {**_longrope(6),
+        "original_max_position_embeddings": 96, "tie_word_embeddings": True, "rope_parameters": {**longrope(6),
         "partial_rotary_factor": 0.75}}),
     Case("phi3-128k", "Phi-3-mini-128k, before and behind the border", "phi3", {"num_attention_heads": 3, "num_key_value_heads": 1,
-        "original_max_position_embeddings": 96, "rope_parameters": _longrope(8)}, prompt=60),
+        "original_max_position_embeddings": 96, "rope_parameters": longrope(8)}, prompt=60),
     Case("granite", "Granite 3", "granite", {"embedding_multiplier": 6.0, "logits_scaling": 0.5, "residual_multiplier": 0.4,
         "attention_multiplier": 0.2, "tie_word_embeddings": True}),
     Case("minicpm", "MiniCPM", "granite", {"tie_word_embeddings": True}, stand_in="minicpm"),
@@ -197,10 +206,10 @@ GGUF = (
         "query_pre_attn_scalar": 48, "num_attention_heads": 1, "num_key_value_heads": 1}),
     Case("gguf-phi3", "Phi-3-mini-4k", "phi3", {"sliding_window": 40, "num_key_value_heads": 6}),
     Case("gguf-phi4-mini", "Phi-4-mini", "phi3", {"num_attention_heads": 3, "num_key_value_heads": 1,
-        "original_max_position_embeddings": 96, "tie_word_embeddings": True, "rope_parameters": {**_longrope(6),
+        "original_max_position_embeddings": 96, "tie_word_embeddings": True, "rope_parameters": {**longrope(6),
         "partial_rotary_factor": 0.75}}),
     Case("gguf-phi3-128k", "Phi-3-mini-128k, before and behind the border", "phi3", {"num_attention_heads": 3,
-        "num_key_value_heads": 1, "original_max_position_embeddings": 96, "rope_parameters": _longrope(8)}, prompt=60),
+        "num_key_value_heads": 1, "original_max_position_embeddings": 96, "rope_parameters": longrope(8)}, prompt=60),
     Case("gguf-smollm3", "SmolLM3", "smollm3", {"num_hidden_layers": 5}),
     Case("gguf-granite", "Granite 3", "granite", {"embedding_multiplier": 6.0, "logits_scaling": 0.5, "residual_multiplier": 0.4,
         "attention_multiplier": 0.2, "tie_word_embeddings": True}),

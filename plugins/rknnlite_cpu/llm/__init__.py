@@ -6,8 +6,8 @@
   ``prompt_logits``, ``utf8``.
 * The network: ``decoder``, ``encoder``; ``attention_layer``, ``attention_mask``, ``feed_forward``, ``expert_choice``,
   ``rope``, ``norms_and_activations``; ``embedding`` and ``score_head`` for models of vectors and scores.
-* Numbers: ``attention`` and ``linear`` are the definitions; ``compiled_attention`` (``attention.c``) and ``compiled_products``
-  (``products.c``) the same, built on the machine. ``weight_reader``: weights by name.
+* Numbers: ``attention``, ``latent_attention`` and ``linear`` are the definitions; ``compiled_attention`` (``attention.c``)
+  and ``compiled_products`` (``products.c``) the same, built on the machine. ``weight_reader``: weights by name.
 * KV cache: ``kv_cache`` (who sees which slot), ``kv_cache_storage``, ``kv_cache_formats`` (FP8, FP4, integers),
   ``kv_cache_file``.
 * Beside the model: ``speculation`` and ``draft_model`` (guessed tokens), ``lora`` and ``peft`` (adapters).

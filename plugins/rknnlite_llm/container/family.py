@@ -152,7 +152,15 @@ class LlmFamily:
     embed_norm: str = ""
     eps: str = "rms_norm_eps"
     eps_default: float = 1e-6
-    activations: tuple[str, ...] = ("silu", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu", "relu2")
+    activations: tuple[str, ...] = (
+        "silu",
+        "gelu",
+        "gelu_new",
+        "gelu_fast",
+        "gelu_pytorch_tanh",
+        "relu",
+        "relu2",
+    )
     kv_heads: int = 0
     head_dim: int = 0
     head_bias: bool = False
