@@ -167,6 +167,8 @@ def test_a_family_is_that_of_its_folder(name: str, tmp_path: Path) -> None:
         wrong = np.abs(files[0].float32(tensor) - files[1].float32(tensor)).max()
         assert wrong <= (2e-7 if FILES[name].shift else 0), tensor
     described = [asdict(read_llm(ModelFile(package.model)).arch) for package in (ours, theirs)]
+    if described[1]["rope"]["scaling"] == "llama3":  # a file has the divisors that follow from it
+        assert [arch.pop("rope")["theta"] for arch in described] == [pytest.approx(12e6)] * 2
     assert rounded(described[0]) == rounded(described[1])
 
 
