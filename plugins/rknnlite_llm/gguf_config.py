@@ -97,7 +97,7 @@ class _Reader:
             raise ModelInvalid(
                 f"{self._label}: {config['num_hidden_layers']} layers, but {len(keys.shapes)} tensors"
             )
-        if not isinstance(keys.raw("attention.head_count_kv"), np.ndarray):
+        if not row.mixed:
             config["num_key_value_heads"] = keys.count(
                 "attention.head_count_kv", config["num_attention_heads"]
             )
@@ -111,8 +111,6 @@ class _Reader:
         self._rope(config)
         if self._name in RULES:
             RULES[self._name](keys, config)
-        if "num_key_value_heads" not in config:
-            keys.value("attention.head_count_kv")  # an array
         keys.finish()
         return config
 

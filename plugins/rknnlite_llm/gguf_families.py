@@ -62,6 +62,7 @@ class GgufFamily:
         wide: so many layers has a model whose scores are divided by the square root of ``hidden / heads``, not of ``head_dim``:
             llama.cpp tells the largest Gemmas by that, and a file does not say.
         window_pattern: every so manyth layer sees all tokens where a file does not say; 0: no layers with windows.
+        mixed: some layers have no attention, and a file tells the key/value heads of each.
         longrope: may have factors of rotary embeddings for short and for long texts.
     """
 
@@ -79,6 +80,7 @@ class GgufFamily:
     eps: str = ""
     wide: int = 0
     window_pattern: int = 0
+    mixed: bool = False
     longrope: bool = False
 
 
@@ -259,9 +261,9 @@ GGUF_FAMILIES = {
         "glm4_moe", {**_DEEPSEEK, "post_attention_norm": "post_attention_layernorm"}, keys=_ROUTED,
         optional={**_DENSE_FIRST, "n_shared_experts": "expert_shared_count"},
     ),
-    "lfm2": GgufFamily("lfm2", _LFM2, ends=_LFM2_ENDS, keys={"conv_L_cache": "shortconv.l_cache"}),
+    "lfm2": GgufFamily("lfm2", _LFM2, mixed=True, ends=_LFM2_ENDS, keys={"conv_L_cache": "shortconv.l_cache"}),
     "lfm2moe": GgufFamily(
-        "lfm2_moe", _LFM2, ends=_LFM2_ENDS,
+        "lfm2_moe", _LFM2, mixed=True, ends=_LFM2_ENDS,
         keys={**_MOE_KEYS, "conv_L_cache": "shortconv.l_cache", "num_dense_layers": "leading_dense_block_count"},
         optional={"norm_topk_prob": "expert_weights_norm", "routed_scaling_factor": "expert_weights_scale"},
     ),

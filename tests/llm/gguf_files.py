@@ -15,14 +15,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
+import pytest
 from rknnlite_llm.container.families import FAMILIES
 from rknnlite_llm.container.safetensors import SafeTensors, write_safetensors
 from rknnlite_llm.gguf_families import KEYS
 
 from rknnlite.formats import ModelFile
 from tests.llm.family_goldens import write_family
+
+gguf = pytest.importorskip("gguf", reason="needs the package gguf (extra gguf)")
 
 
 def sorted_by_pairs(values: np.ndarray, heads: int) -> np.ndarray:
@@ -188,9 +190,15 @@ def tensors_of(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def written(
-    path: Path, said: Said, config: dict[str, Any], tensors: dict[str, np.ndarray], words: bool = False
+    path: Path,
+    said: Said,
+    config: dict[str, Any],
+    tensors: dict[str, np.ndarray],
+    words: bool = False,
+    experts: str = "F32",
 ) -> Path:
-    """The file; ``words``: with tokens that mean nothing, for programs that want some."""
+    """The file; ``words``: with tokens that mean nothing, for programs that want some; ``experts``: type of their matrices."""
+    kind = gguf.GGMLQuantizationType[experts]
     writer = gguf.GGUFWriter(path, said.arch)
     renamed = dict(FAMILIES[config["model_type"]].renamed)
     settings = {renamed.get(key, key): value for key, value in config.items() if value is not None}
@@ -242,7 +250,11 @@ def written(
         stem, what = name.rsplit(".", 1)
         theirs = names.get_name(stem)
         assert theirs is not None, name
-        writer.add_tensor(f"{theirs}.{what}", np.ascontiguousarray(array))
+        if theirs.endswith("_exps") and what == "weight" and experts != "F32":
+            raw = gguf.quants.quantize(np.ascontiguousarray(array), kind)
+            writer.add_tensor(f"{theirs}.{what}", raw, raw_dtype=kind)
+        else:
+            writer.add_tensor(f"{theirs}.{what}", np.ascontiguousarray(array))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -250,7 +262,7 @@ def written(
     return path
 
 
-def write_words(writer: gguf.GGUFWriter, count: int) -> None:
+def write_words(writer: Any, count: int) -> None:
     """A vocabulary of words that mean nothing."""
     writer.add_tokenizer_model("llama")
     writer.add_tokenizer_pre("default")

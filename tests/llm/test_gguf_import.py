@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from rknnlite_llm.gguf_families import ENDS, KEYS, LAYER
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, RknnError
 from rknnlite.formats import ModelFile
-from tests.llm.family_goldens import write_family
+from tests.llm.family_goldens import DATA as DATA_OF_FAMILIES
+from tests.llm.family_goldens import made_for, write_family
 from tests.llm.gguf_files import FILES, Said, family_file, sorted_by_pairs, tensors_of, written
 from tests.llm.test_families import Talk
 from tests.support.llm_models import config, weights
@@ -197,7 +200,13 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("name", ["gemma3", "phi4-mini", "minicpm", "mixtral"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemma3", "phi4-mini", "minicpm", "mixtral", "gpt-oss", "deepseek-v3", "glm4-moe", "ernie4.5-moe", "granite-moe-shared",
+        "lfm2-moe", "hunyuan-moe", "ministral3", "phimoe", "gpt-neox", "falcon", "exaone4", "apertus",
+    ],
+)  # fmt: skip
 def test_odd_values_are_refused_or_read(name: str, tmp_path: Path) -> None:
     path = family_file(name, tmp_path)
     pairs = read_gguf(memoryview(path.read_bytes()), path.name)
@@ -214,6 +223,92 @@ def test_odd_values_are_refused_or_read(name: str, tmp_path: Path) -> None:
                 assert path.name in str(error)
                 refused += 1
     assert refused > 50
+
+
+SMALL = {"hidden_size": 64, "intermediate_size": 64}
+
+
+def gpt_oss(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A GPT-OSS whose experts have whole groups of MXFP4, and the tensors of its folder as the groups have them."""
+    golden = dict(np.load(DATA_OF_FAMILIES / "gpt-oss.npz"))
+    settings = {**json.loads(str(golden["config"])), **SMALL}
+    sizes = {48: 64, 80: 64}
+    tensors = {}
+    for name, shape in json.loads(str(golden["shapes"])).items():
+        stack = "gate_up_proj" in name
+        array = made_for(
+            name, tuple(128 if stack and size == 160 else sizes.get(size, size) for size in shape), "gpt_oss"
+        )
+        if re.search(r"experts\.\w+_proj$", name):
+            kind = gguf.GGMLQuantizationType.MXFP4
+            rows = np.ascontiguousarray(array.swapaxes(1, 2))
+            array = gguf.quants.dequantize(gguf.quants.quantize(rows, kind), kind).reshape(rows.shape)
+            array = np.ascontiguousarray(array.swapaxes(1, 2))
+        tensors[name] = array
+    folder.mkdir()
+    write_safetensors(
+        folder / "model.safetensors", {name: ("F32", array) for name, array in tensors.items()}, {}
+    )
+    (folder / "config.json").write_text(json.dumps(settings))
+    return settings, tensors
+
+
+def test_experts_in_mxfp4(tmp_path: Path) -> None:
+    settings, tensors = gpt_oss(tmp_path / "hf")
+    path = written(tmp_path / "model.gguf", FILES["gpt-oss"], settings, tensors, experts="MXFP4")
+    assert {t.tensor_type.name for t in gguf.GGUFReader(path).tensors if "exps.weight" in t.name} == {"MXFP4"}
+    packages = [
+        export_llm(source, tmp_path / to / "x", "f32") for source, to in ((path, "a"), (tmp_path / "hf", "b"))
+    ]
+    assert packages[0].weight.read_bytes() == packages[1].weight.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-oss", "deepseek-v3", "lfm2-moe", "falcon-40b", "gpt2", "granite-moe-shared"]
+)
+def test_a_cut_file_is_a_damaged_model(name: str, tmp_path: Path) -> None:
+    """At forty places, within a second each."""
+    whole = family_file(name, tmp_path).read_bytes()
+    assert_all_refused([whole[: len(whole) * i // 40] for i in range(40)], tmp_path)
+
+
+def test_cut_blocks_of_mxfp4_are_a_damaged_model(tmp_path: Path) -> None:
+    settings, tensors = gpt_oss(tmp_path / "hf")
+    path = written(tmp_path / "model.gguf", FILES["gpt-oss"], settings, tensors, experts="MXFP4")
+    whole = path.read_bytes()
+    assert_all_refused([whole[: len(whole) - 17 * i - 1] for i in range(1, 200, 8)], tmp_path)
+
+
+def assert_all_refused(files: list[bytes], folder: Path) -> None:
+    for data in files:
+        (folder / "cut.gguf").write_bytes(data)
+        start = time.process_time()
+        with pytest.raises(RknnError):
+            export_llm(folder / "cut.gguf", folder / "cut" / "x", "w8")
+        assert time.process_time() - start < 1
+
+
+LIES = [
+    ("gpt-oss", "expert_count", 7), ("gpt-oss", "expert_count", 5), ("gpt-oss", "expert_used_count", 9),
+    ("gpt-oss", "expert_count", 2**31 - 1), ("gpt-oss", "attention.head_count", 5), ("gpt-oss", "attention.head_count_kv", 3),
+    ("gpt-oss", "attention.key_length", 8), ("deepseek-v3", "expert_group_count", 3), ("deepseek-v3", "expert_group_used_count", 9),
+    ("deepseek-v3", "expert_used_count", 2**30), ("deepseek-v3", "attention.key_length_mla", 8),
+    ("deepseek-v3", "attention.kv_lora_rank", 2**30), ("deepseek-v3", "attention.head_count", 7),
+    ("deepseek-v3", "expert_shared_count", 2), ("deepseek-v3", "leading_dense_block_count", 3),
+    ("lfm2-moe", "shortconv.l_cache", 4),
+    ("falcon-40b", "attention.head_count_kv", 3), ("gpt-neox", "attention.head_count", 5), ("glm", "attention.head_count_kv", 3),
+    ("glm4-moe", "expert_shared_count", 9), ("granite-moe-shared", "expert_shared_feed_forward_length", 57),
+    ("ernie4.5-moe", "interleave_moe_layer_step", 0), ("hunyuan-moe", "expert_shared_count", 2), ("gpt2", "block_count", 5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "key", "value"), LIES)
+def test_counts_that_lie_are_typed_errors(name: str, key: str, value: int, tmp_path: Path) -> None:
+    said = FILES[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(FILES, name, replace(said, keys={**said.keys, key: value}))
+        path = family_file(name, tmp_path)
+    assert_all_refused([path.read_bytes()], tmp_path)
 
 
 def test_logits_divided_by_nothing_are_a_damaged_model(tmp_path: Path) -> None:

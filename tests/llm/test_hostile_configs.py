@@ -63,7 +63,9 @@ def test_another_number_is_refused_or_is_a_model(name: str) -> None:
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10 < GROWTH
 
 
-@pytest.mark.parametrize("name", ["gpt-oss", "deepseek-v3", "ernie4.5-moe", "lfm2-moe", "falcon-40b", "gpt2", "gemma3"])
+@pytest.mark.parametrize(
+    "name", ["gpt-oss", "deepseek-v3", "ernie4.5-moe", "lfm2-moe", "falcon-40b", "gpt2", "gemma3"]
+)
 def test_an_export_of_it_ends_soon(name: str, tmp_path: Path) -> None:
     """With numbers that a model might have."""
     write_family(name, tmp_path / "hf")
