@@ -52,7 +52,9 @@ def _architecture(config: Mapping[str, Any], head: bool) -> Architecture:
     part = language_part(config)
     family = _family(part.config)
     usual = dict(family.renamed)
-    theirs = sorted(part.config.items(), key=lambda item: item[0] in usual)  # a family's own word for a thing counts
+    theirs = sorted(
+        part.config.items(), key=lambda item: item[0] in usual
+    )  # a family's own word for a thing counts
     settings = ConfigFields({usual.get(key, key): value for key, value in theirs}, part.where)
     made = _encoder(settings, family) if family.encoder else _decoder(settings, family)
     settings.finish()
