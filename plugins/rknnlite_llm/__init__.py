@@ -12,7 +12,8 @@
 * Export: ``export`` with ``export_weights``, ``recurrent_weights`` and ``export_tokenizer``; ``hf_folder``; ``gptq_awq`` and
   ``mxfp4`` widen quantised matrices. ``hf_config``, ``config_fields``, ``rope_config``, ``latent_config``, ``gemma4_config``,
   ``multimodal_config``, ``sequence_classification``, ``family_rules``, ``gpt_rules``, ``expert_rules``, ``recurrent_rules``
-  and ``family_parts`` read ``config.json``; ``gguf``, ``gguf_import``, ``gguf_families`` and ``gguf_config`` read GGUF files.
+  and ``family_parts`` read ``config.json``; ``gguf``, ``gguf_import``, ``gguf_families``, ``gguf_config``, ``gguf_keys``,
+  ``gguf_rules`` and ``gguf_layout`` read GGUF files.
 * Pictures: ``towers`` (vision towers as ONNX, and running them).
 * Text: ``tokenizer``, ``python_tokenizer`` (without the package ``tokenizers``), ``isolated_tokenizer`` and
   ``tokenizer_process`` (in a process of its own); ``messages``, ``plain_text``, ``inputs``,

@@ -41,6 +41,15 @@ def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
 
     Raises ModelUnsupported naming what is not computed here; every field that may change numbers is understood, or refused.
     """
+    try:
+        return _architecture(config, head)
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        raise ModelInvalid(
+            f"config.json or a file beside it is damaged: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _architecture(config: Mapping[str, Any], head: bool) -> Architecture:
     part = language_part(config)
     family = _family(part.config)
     usual = dict(family.renamed)
