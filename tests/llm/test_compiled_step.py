@@ -97,7 +97,10 @@ def _expected(name: str, both: Both) -> bool:
         "post",
         "both",
     )
-    return usual and all(kind.mixer.value == "attention" and not kind.experts for kind in kinds)
+    further = arch.attention_gate or arch.v_norm or arch.layer_scale
+    return (
+        usual and not further and all(kind.mixer.value == "attention" and not kind.experts for kind in kinds)
+    )
 
 
 @pytest.mark.parametrize("family", PLAIN)
