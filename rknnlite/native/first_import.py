@@ -96,7 +96,10 @@ def main() -> None:
     _say(steps, "import")
     with contextlib.suppress(Exception, SystemExit):
         plugin = EntryPoint("it", value).load()
-        for hook in [name for name in dir(plugin) if hasattr(getattr(plugin, name, None), "rknnlite_impl")]:
+        things = {name: getattr(plugin, name, None) for name in dir(plugin)}
+        for hook in [
+            name for name, thing in things.items() if "rknnlite_impl" in getattr(thing, "__dict__", ())
+        ]:
             _say(steps, hook)
             with contextlib.suppress(Exception, SystemExit):
                 getattr(plugin, hook)(lambda offered: None)

@@ -21,9 +21,9 @@ DATA = Path(__file__).parent / "data" / "families"
 sys.path.insert(0, str(TOOLS))
 
 from cases import CASES, Case  # noqa: E402
-from compare import export_case as export_case  # noqa: E402
+from family_packages import export_case as export_case  # noqa: E402
 from made import made_for  # noqa: E402
-from random_cases import random_case  # noqa: E402
+from random_families import random_case  # noqa: E402
 from stand_ins import STAND_INS  # noqa: E402
 
 ROWS = 3

@@ -23,7 +23,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 from cases import CASES, GGUF  # noqa: E402
 from compare import Result, compare, write_results  # noqa: E402
-from random_cases import random_names  # noqa: E402
+from random_families import random_names  # noqa: E402
 from table import write_table  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--markdown", type=Path, help="document whose table is written anew")
     parser.add_argument("--json", type=Path, help="file of the results")
     parser.add_argument(
-        "--random", type=int, metavar="N", help="random configurations instead (see random_cases.py)"
+        "--random", type=int, metavar="N", help="random configurations instead (see random_families.py)"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the random generator")
     parser.add_argument("names", nargs="*", help="cases; all without a name")

@@ -8,18 +8,15 @@ from pathlib import Path
 
 import numpy as np
 from cases import CASES, GGUF, Case
-from random_cases import random_case
-from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
-from rknnlite_llm.container.description import Chosen, read_llm
+from family_packages import export_case
+from random_families import random_case
+from rknnlite_llm import EmbedTable, Package, open_llm
 from rknnlite_llm.gguf import read_gguf
-from rknnlite_llm.quality.mixed_precision import write_mixed
-from rknnlite_llm.weights import matrices
 
 from rknnlite.errors import RknnError
-from rknnlite.formats import ModelFile
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmContext, LlmParams, TokenInput, VocabInfo
 
-__all__ = ["Result", "compare", "export_case", "read_results", "write_results"]
+__all__ = ["Result", "compare", "read_results", "write_results"]
 
 _NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
 _CHUNK = 7
@@ -107,21 +104,6 @@ def _one(case: Case, folder: Path) -> Result:
     except RknnError as error:
         result.error = f"{type(error).__name__}: {error}"
     return result
-
-
-def export_case(case: Case, source: Path, folder: Path) -> Package:
-    """float32, the integers of the case, or a mixture of both: every other matrix has four bits. KV caches are float32."""
-    if case.weights != "auto":
-        return export_llm(source, folder / "p", case.weights, "f32", pooling=case.embeds or None)
-    parts = (
-        export_llm(source, folder / "narrow", "w4", "f32"),
-        export_llm(source, folder / "wide", "w8", "f32"),
-    )
-    names = matrices(read_llm(ModelFile(parts[0].model)).arch)
-    chosen = [Chosen(name, ("w4", "w8")[number % 2], 0.0) for number, name in enumerate(names)]
-    mixed = Package.of(folder / "p")
-    write_mixed(mixed, parts, tuple(chosen))
-    return mixed
 
 
 def _decoder(case: Case, truth: dict[str, np.ndarray], package: Package, result: Result) -> None:

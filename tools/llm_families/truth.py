@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from cases import CASES, GGUF, SECOND, Case  # noqa: E402
 from made import made_for, texts  # noqa: E402
-from random_cases import random_case  # noqa: E402
+from random_families import random_case  # noqa: E402
 from stand_ins import STAND_INS  # noqa: E402
 
 TEXTS = (150, 1, 17, 60)

@@ -201,6 +201,8 @@ def _check(arch: Architecture) -> None:
                 f"{own.heads} heads of {own.head_dim} cannot share {own.kv_heads} key/value heads"
             )
     for kind in kinds:
+        if (kind.head_dim or kind.kv_heads) and kind.mixer is not Mixer.ATTENTION:
+            raise ModelInvalid(f"damaged description: a {kind.mixer.value} layer has heads of its own")
         rope = arch.local_rope if kind.turn is Turn.LOCAL else arch.rope
         if kind.head_dim and (rope is None or not rope.dims or rope.dims > kind.head_dim):
             raise ModelInvalid(

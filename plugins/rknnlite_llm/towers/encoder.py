@@ -24,7 +24,15 @@ _FIRST_AUX = 2  # input of the language model that the tower's second output bel
 
 
 class VisionEncoder:
-    """The tower ``PREFIX.vision.rknn``, or else ``PREFIX.vision.onnx`` by onnxruntime; close it or use it in ``with``."""
+    """The tower ``PREFIX.vision.rknn``, or else ``PREFIX.vision.onnx`` by onnxruntime; close it or use it in ``with``.
+
+    ``with VisionEncoder("qwen-vl") as encoder: block, further = encoder.images(["cat.png"])``
+
+    Examples:
+        >>> VisionEncoder("examples/llm_chat/models/tiny")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        rknnlite.errors.InputInvalid: examples/llm_chat/models/tiny has no vision tower: ...
+    """
 
     def __init__(self, prefix: str | Path, backend: str | None = None) -> None:
         """Raises ModelInvalid where there is no tower, or its files do not fit each other."""
