@@ -166,7 +166,13 @@ class _Layer:
                 vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name])
         if "router_correction" in sizes:
             vectors["router_correction"] = self._correction(sizes["router_correction"])
+        for name in ("norm_experts", "post_shared", "post_experts"):
+            if name in sizes:
+                vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name])
+        if "norm_router" in sizes:
+            vectors["norm_router"] = self._one(names.norm_router, hidden) * np.float32(hidden**-0.5)
         for name, theirs in (
+            ("expert_scale", names.expert_scale),
             ("sinks", names.sinks),
             ("router_bias", f"{names.router}.bias"),
             ("layer_scale", names.layer_scale),

@@ -10,7 +10,9 @@ where there is no gate; ``NAME_bias`` for every matrix and norm that has one; ``
 ``positions`` as an encoder's.
 
 A mixture of experts has ``experts.0.gate_up``, ``experts.0.down``, ... and ``shared.gate_up``, ``shared.down``, with float32
-``router`` (experts, hidden) and ``shared_gate`` (1, hidden), and ``router_correction`` and ``router_bias`` where there are.
+``router`` (experts, hidden) and ``shared_gate`` (1, hidden), and ``router_correction`` and ``router_bias`` where there are. Where
+experts stand apart from the shared network there are ``norm_experts``, ``norm_router``, ``post_shared``, ``post_experts`` and
+``expert_scale``, a number per expert.
 
 Attention with a gate has it behind queries, keys and values in ``qkv``. A layer with a running state has ``state_in`` (queries,
 keys, values and what gates them, side by side), ``state_out``, the norm before it ``state_norm``, ``decay`` and ``step_bias``
@@ -123,6 +125,11 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
         made["router_correction"] = arch.experts.count
     if kind.experts and arch.experts and arch.experts.biased:
         made["router_bias"] = arch.experts.count
+    if kind.experts and arch.experts and arch.experts.apart:
+        made.update(
+            dict.fromkeys(("norm_experts", "norm_router", "post_shared", "post_experts"), arch.hidden)
+        )
+        made["expert_scale"] = arch.experts.count
     if arch.activation == XIELU:
         made["xielu"] = 4
     if arch.layer_scale:

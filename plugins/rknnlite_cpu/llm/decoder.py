@@ -190,7 +190,9 @@ def _norm(arch: Architecture, vectors: dict[str, Array], name: str) -> Normed:
 def _layer(
     arch: Architecture, parts: dict[str, Any], number: int, attention: Optional[AttentionFunction]
 ) -> _Layer:
-    there = layer_norms(arch, number)
+    there = set(layer_norms(arch, number))
+    if arch.kind(number).experts and arch.experts and arch.experts.apart:
+        there.discard("norm2")  # the network's own
     norms = {
         name: _norm(arch, parts, name) if name in there else _same
         for name in ("norm1", "norm2", "post1", "post2")
@@ -233,6 +235,7 @@ _RECURRENT = (
     "state_in_bias",
     "state_out_bias",
 )
+_APART = ("norm2", "norm_experts", "norm_router", "post_shared", "post_experts")
 _CONV = ("conv_in", "conv_out", "conv", "conv_in_bias", "conv_out_bias", "conv_bias")
 
 
@@ -252,7 +255,8 @@ def _network(arch: Architecture, parts: dict[str, Any], number: int) -> Union[Fe
         return one()
     networks = [one(f"experts.{i}.") for i in range(arch.experts.count)]
     shared = one("shared.") if arch.experts.shared else None
-    more = {
-        name: parts[name] for name in ("shared_gate", "router_correction", "router_bias") if name in parts
-    }
+    names = ("shared_gate", "router_correction", "router_bias", "expert_scale")
+    more = {name: parts[name] for name in names if name in parts}
+    if arch.experts.apart:
+        more["norms"] = {name: _norm(arch, parts, name) for name in _APART}
     return MixtureOfExperts(arch.experts, parts["router"], networks, shared, **more)

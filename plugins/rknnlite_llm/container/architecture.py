@@ -112,6 +112,8 @@ class Experts:
         shared: channels of a network that every token goes through; 0: none. ``shared_gated``: times the sigmoid of a gate.
         router: what makes shares.
         biased: their matrices and the router have biases.
+        apart: experts, router and shared network take what attention left each by a norm of its own, and what the shared one and
+            the experts give is normed before it is added; an expert's share is multiplied by a number of its own.
         corrected: a number of each expert is added to its share when experts are chosen, and not in what they give.
         groups: experts lie in so many, of which the ``groups_used`` best are looked at: by the sum of their ``group_best`` largest
             shares.
@@ -134,6 +136,7 @@ class Experts:
     small: float = 0.0
     jitter: float = 0.0
     biased: bool = False
+    apart: bool = False
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,11 @@ class LayerTensors:
     stacks_turned: bool = False
     sinks: str = "self_attn.sinks"
     layer_scale: str = "layer_scalar"
+    norm_experts: str = "pre_feedforward_layernorm_2"
+    norm_router: str = "router.scale"
+    post_shared: str = "post_feedforward_layernorm_1"
+    post_experts: str = "post_feedforward_layernorm_2"
+    expert_scale: str = "router.per_expert_scale"
     router_correction: str = "mlp.gate.e_score_correction_bias"
     shared_gate_up: tuple[str, ...] = ()
     shared_down: tuple[str, ...] = ()

@@ -125,7 +125,12 @@ def _experts(given: Fields) -> Experts:
         small=given.real("small", 0),
         jitter=given.real("jitter", 0),
         biased=given.flag("biased") if given.has("biased") else False,
+        apart=given.flag("apart") if given.has("apart") else False,
     )
+    if made.apart and (not made.shared or made.shared_gated):
+        raise ModelInvalid(
+            "damaged description: experts apart from a shared network, which is not there or has a gate"
+        )
     if made.used > made.groups_used * (count // groups):
         raise ModelInvalid(
             f"damaged description: {made.used} experts used, of {made.groups_used} of {groups} groups of {count}"
