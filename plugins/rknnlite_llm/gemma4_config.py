@@ -17,13 +17,15 @@ _HEADS = ("head_dim", "num_key_value_heads")
 
 
 def gemma4(config: ConfigFields, arch: Architecture) -> Architecture:
-    """Of models without embeddings per layer and shared keys."""
-    if config.get("hidden_size_per_layer_input", 256):
-        raise config.refusal("hidden_size_per_layer_input", "computed is 0")
-    config.only("num_kv_shared_layers", 0)
+    """Text models of all sizes."""
     config.only("use_bidirectional_attention", "vision")  # of images; text sees what is before it
-    for unused in ("use_double_wide_mlp", "vocab_size_per_layer_input"):
-        config.get(unused)
+    rows = config.count("hidden_size_per_layer_input", 256)
+    if config.number("vocab_size_per_layer_input", 262144) != arch.vocab_size and rows:
+        raise config.refusal(
+            "vocab_size_per_layer_input", f"computed is that of all tokens, {arch.vocab_size}"
+        )
+    own = arch.layers - config.count("num_kv_shared_layers", 0)
+    width = 2 * arch.intermediate if config.flag("use_double_wide_mlp") else 0
     experts = _experts(config, arch)
     types = layer_types(config, arch, lambda i: bool((i + 1) % 6))
     types = [*types[:-1], FULL]
@@ -32,13 +34,15 @@ def gemma4(config: ConfigFields, arch: Architecture) -> Architecture:
     far = _far(config, types, near, same)
     wide = max(near, far)
     kinds = []
-    for kind in types:
+    for number, kind in enumerate(types):
         heads = near if kind == SLIDING else far
         if kind == SLIDING:
             made = LayerKind(window=config.number("sliding_window", 512), turn=Turn.LOCAL)
         else:
             made = LayerKind(keys_alone=same)
         made = replace(made, experts=experts is not None)
+        if number >= own:
+            made = replace(made, reuses=True, keys_alone=False, width=width)
         kinds.append(made if heads == wide else replace(made, head_dim=heads[0], kv_heads=heads[1]))
     config.get("sliding_window")
     ropes = config.child("rope_parameters")
@@ -54,6 +58,7 @@ def gemma4(config: ConfigFields, arch: Architecture) -> Architecture:
             ),
             v_norm=True,
             layer_scale=True,
+            layer_rows=rows,
             experts=experts,
         ),
         kinds,

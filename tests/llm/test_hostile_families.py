@@ -20,6 +20,7 @@ from tests.support import damage, llm_damage
 FOREIGN: tuple[Any, ...] = (None, 0, -1, 1, 1 << 62, -0.5, 1e308, float("nan"), "7", True, [1, 2], {"a": 1})
 SECOND, MEMORY = 1.0, 64 << 20
 DESCRIBED = (
+    "gemma4-e2b", "gemma4-moe", "qwen3-next", "granite-hybrid",
     "apertus", "cohere2", "deepseek-v2", "deepseek-v3", "ernie4.5-moe", "falcon-40b", "gemma2", "glm4-moe", "gpt2", "gpt-oss",
     "granite-moe-shared", "hunyuan-moe", "lfm2-moe", "ministral3", "opt", "phimoe", "random-1-13",
 )  # fmt: skip

@@ -30,6 +30,7 @@ from .linear import Maker, make_linear
 from .lora import adapting
 from .norms_and_activations import Normed, capped, make_norm
 from .recurrent_layer import RecurrentLayer
+from .token_rows import LayerRows, TokenRows
 from .weight_reader import WeightReader
 
 __all__ = ["Decoder"]
@@ -51,6 +52,7 @@ class _Layer:
     post1: Normed
     post2: Normed
     scale: Optional[Array] = None
+    rows: Optional[LayerRows] = None
 
 
 class Decoder:
@@ -77,6 +79,8 @@ class Decoder:
         self._head = found.matrix("head") if arch.head else None
         self._head_bias = ends.get("head_bias")
         self._positions = found.table("positions") if arch.positions else None
+        norm = _norm(arch, ends, "rows_norm")
+        self._rows = TokenRows(arch, found.matrix("rows"), norm) if arch.layer_rows else None
         self._proven = False
         self._compiled = None if attention is None else CompiledStep.of(arch, parts, ends, self._head)
 
@@ -102,8 +106,11 @@ class Decoder:
 
     def _through(self, x: Array, parts: Parts, given: Sequence[DecoderInput]) -> Array:
         """What goes into the first layer through all of them and the last norm; ``x`` is overwritten."""
+        beside = (
+            None if self._rows is None else self._rows(x, np.concatenate([rows.embeds for rows in given]))
+        )
         for number, layer in enumerate(self._layers):
-            self._step(layer, x, parts)
+            self._step(layer, x, parts, None if beside is None else beside[:, number])
             for (place, _), rows in zip(parts, given):
                 if rows.extra is not None and number < len(rows.extra):
                     x[place] += rows.extra[number]
@@ -138,13 +145,13 @@ class Decoder:
 
     def _first(self, rows: DecoderInput, chunk: Chunk) -> Array:
         """What goes into the first layer, (tokens, hidden): the caller's."""
-        x = rows.embeds * np.float32(self.arch.scales.embed)
+        x = rows.embeds[:, : self.arch.hidden] * np.float32(self.arch.scales.embed)
         if self._positions is not None:
             x += self._positions[chunk.positions[0]]
         return self._embed_norm(x)
 
-    def _step(self, layer: _Layer, x: Array, parts: Parts) -> None:
-        """``x`` (tokens, hidden) through one layer, in place."""
+    def _step(self, layer: _Layer, x: Array, parts: Parts, beside: Optional[Array] = None) -> None:
+        """``x`` (tokens, hidden) through one layer, in place; ``beside``: the tokens' rows for this layer."""
         if self.arch.order is Order.PARALLEL:
             normed = layer.norm1(x)
             x += self._scaled(layer.mixer(normed, parts) + layer.network(normed))
@@ -153,6 +160,8 @@ class Decoder:
         else:
             x += self._scaled(layer.post1(layer.mixer(layer.norm1(x), parts)))
             x += self._scaled(layer.post2(layer.network(layer.norm2(x))))
+        if layer.rows is not None:
+            x += layer.rows(x, beside)
         if layer.scale is not None:
             x *= layer.scale
 
@@ -205,7 +214,12 @@ def _layer(
         mixer = RecurrentLayer(arch, number, **_named(parts, _RECURRENT))
     else:
         mixer = Attention(arch, number, **_named(parts, _ATTENTION), attention=attention)
-    return _Layer(mixer, _network(arch, parts, number), **norms, scale=parts.get("layer_scale"))
+    rows = (
+        LayerRows(arch, parts["row_gate"], parts["row_out"], _norm(arch, parts, "row_norm"))
+        if arch.layer_rows
+        else None
+    )
+    return _Layer(mixer, _network(arch, parts, number), **norms, scale=parts.get("layer_scale"), rows=rows)
 
 
 _ATTENTION = ("qkv", "out", "qkv_bias", "out_bias", "q_norm", "k_norm", "sinks")
