@@ -40,6 +40,7 @@ COMMANDS = {
     "gcc-arm-linux-gnueabihf": ("arm-linux-gnueabihf-gcc",),
     "qemu-user": ("qemu-aarch64",),
     "pkg-config": ("pkg-config",),
+    "dpkg": ("dpkg-deb",),
 }
 """Debian package -> commands of which one is enough."""
 
