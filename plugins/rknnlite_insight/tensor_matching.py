@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import RknnError
@@ -14,12 +13,12 @@ from .board_comparison import BoardSide
 from .compared_run import Run
 from .comparison import Comparison, distance, length
 from .dumps import Dump, DumpedTensor
+from .stored_values import stored_values
 from .tensor_error import Distance, TensorError
 
 __all__ = ["Steps", "match"]
 
 Array = NDArray[Any]
-_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
 class Steps:
@@ -113,14 +112,8 @@ def _alone(dump: Dump, alone: Dump | None, name: str, value: Array, golden: Arra
 
 def _stored(golden: Array, entry: DumpedTensor) -> Distance | None:
     """What rounding to a tensor's own integers, with their range, takes from the values of the other side."""
-    if not entry.scale or entry.zero_point is None or entry.dtype.lower() not in _INTEGERS:
-        return None
-    limits = np.iinfo(entry.dtype.lower())
-    with np.errstate(invalid="ignore", over="ignore"):
-        integers = np.rint(golden.astype(np.float32) / np.float32(entry.scale)) + entry.zero_point
-        return distance(
-            (integers.clip(limits.min, limits.max) - entry.zero_point) * np.float32(entry.scale), golden
-        )
+    held = stored_values(golden, entry) if entry.scale else None
+    return None if held is None else distance(held, golden)
 
 
 def _time(dump: Dump, name: str) -> float | None:

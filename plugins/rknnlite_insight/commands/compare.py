@@ -33,6 +33,7 @@ from rknnlite.spi.command import Command, Console, Exit
 
 from .. import Comparison, Kind, TensorError, Verdict, compare, compare_ways, judge
 from ..plot import need_figures
+from .compare_cause import GUIDE, add_cause_options, find_cause
 from .compare_page import page
 from .compare_text import coarse_lines, compare_parts
 
@@ -53,9 +54,11 @@ class Compare(Command):
         "rknnlite compare dump_of_one_run dump_of_another",
         "rknnlite compare model.rknn dump_of_a_simulator input.npy --float model.onnx",
         "rknnlite compare model.rknn picture.jpg --ways",
+        "rknnlite compare model.rknn model.onnx --pictures dataset.txt --cause --hybrid 0.99",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.description = f"{self.help[:1].upper()}{self.help[1:]}.\n\n{GUIDE}"
         parser.add_argument(
             "model", type=Path, metavar="MODEL", help="what is judged: .rknn, .onnx or a dump folder"
         )
@@ -99,10 +102,15 @@ class Compare(Command):
             metavar="X",
             help=f"exit with {int(Exit.BELOW)} when an output is below",
         )
+        add_cause_options(parser)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if args.ways:
             return _ways(args, console)
+        if args.cause:
+            return find_cause(args, console)
+        if args.pictures or args.network_inputs or args.hybrid is not None:
+            raise ParamInvalid("--pictures, --network-inputs and --hybrid belong to --cause")
         if args.reference is None:
             raise ParamInvalid("a REFERENCE is missing; with --ways MODEL is compared with itself")
         for file in filter(None, (args.plot, args.html)):
