@@ -68,7 +68,7 @@ class Feeder(Watch):
 
 
 class Changer(Watch):
-    """Puts what ``change`` makes of a tensor, by its name, in the tensor's place, for all that read it: trials of other roundings."""
+    """Puts what ``change`` makes of a tensor, by its name, in the tensor's place, for all that read it."""
 
     def __init__(self, graph: Graph, change: Callable[[str, Array], Array]) -> None:
         self._tensors = graph.tensors

@@ -3,8 +3,8 @@
 * Comparing: ``run_comparison`` (``compare``), ``compared_run``, ``board_comparison``, ``tensor_matching``, ``tensor_error``,
   ``comparison``; ``error_analysis`` and ``verdict``: where an error is born, and in words; ``plot``. ``ways``: one
   file in float, as the simulator, as a chip. ``causes``: why the accuracy is gone; ``stored_values``: what a tensor keeps.
-* Tensors of a run: ``dumps``. Networks in ONNX: ``onnx_run``, ``onnx_custom_nodes``, ``onnx_export``. ``one_node``: an operator
-  alone.
+* Tensors of a run: ``dumps``. Networks in ONNX: ``onnx_run``, ``onnx_inputs``, ``onnx_custom_nodes``, ``onnx_export``.
+  ``one_node``: an operator alone.
 * ``commands`` and ``health``: ``compare``, ``perf``, ``bench``, ``top``, ``check``, and what ``doctor`` says of machine and
   models; ``remote_board``: the same from afar.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import RknnError
@@ -49,6 +50,7 @@ def match(
     found: list[TensorError] = []
     unmatched: list[str] = []
     unseen = 0
+    behind_relu = {name for run in (model, reference) for name in run.dump.info.get("before_relu", ())}
     steps = Steps(progress, len(model.dump.names))
     for name in model.dump.names:
         steps.next(name)
@@ -60,6 +62,9 @@ def match(
             continue
         entry = model.dump.entry(name)
         real = third.value_of(name, value.size) if third is not None else None
+        if name in behind_relu:  # judged behind its own Relu: what lies below zero is seen by nobody
+            value, other = np.maximum(value, 0), np.maximum(other, 0)
+            real = None if real is None else np.maximum(real, 0)
         ran, ran_alone = (None, None) if board is None else board.errors(name, value, other)
         found.append(
             TensorError(
@@ -68,7 +73,7 @@ def match(
                 tuple(value.shape),
                 entry.role,
                 distance(value, other),
-                _alone(model.dump, alone, name, value, other),
+                _alone(model.dump, alone, name, value, other, name in behind_relu),
                 _time(model.dump, name),
                 None if real is None else distance(value, real),
                 None if real is None else distance(other, real),
@@ -101,13 +106,14 @@ def match(
     )
 
 
-def _alone(dump: Dump, alone: Dump | None, name: str, value: Array, golden: Array) -> Distance | None:
+def _alone(
+    dump: Dump, alone: Dump | None, name: str, value: Array, golden: Array, behind_relu: bool
+) -> Distance | None:
     """The error of a layer alone: on golden values, or the board's result against the reference on the board's values."""
     if alone is None:
         return None
-    return distance(
-        value if dump.of_board else alone.value(name), alone.value(name) if dump.of_board else golden
-    )
+    found = np.maximum(alone.value(name), 0) if behind_relu else alone.value(name)
+    return distance(value if dump.of_board else found, found if dump.of_board else golden)
 
 
 def _stored(golden: Array, entry: DumpedTensor) -> Distance | None:

@@ -3,7 +3,7 @@
 * ``diagnosis`` (``diagnose``): all of it. ``trial``: a model opened for trials; ``edge``: a tensor, channel by channel;
   ``layers``: edges and layers of a graph.
 * ``preprocessing``: mean, deviation, order of colours; ``judging``: from figures to a ``cause``; ``hybrid``: lists for the
-  converter, tried.
+  converter, tried; ``calibration``: a calibration set against these inputs; ``samples``: inputs from files.
 """
 
 from __future__ import annotations

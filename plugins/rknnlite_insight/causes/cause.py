@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
+from .calibration import SetRange
 from .edge import Edge
 
 __all__ = ["Cause", "Diagnosis", "Harm", "HybridStep"]
@@ -58,7 +59,8 @@ class Diagnosis:
 
     ``also`` are causes that were found beside it. ``outputs`` is the relative error of the output that is farthest after whole
     runs, ``cosine`` its cosine. ``edges`` has every tensor that both sides have, ``harms`` the edges whose rounding was tried,
-    the most harmful first; ``weights`` is the harm of the weights alone (None: not tried). ``hybrid``: the steps that were tried.
+    the most harmful first; ``weights`` is the harm of the weights alone (None: not tried). ``hybrid``: the steps that were tried
+    until the cosine was ``target``; ``calibration``: ranges on a calibration set, where one was given.
     """
 
     model: str
@@ -75,6 +77,8 @@ class Diagnosis:
     harms: Sequence[Harm] = field(default=())
     weights: Optional[float] = None
     hybrid: Sequence[HybridStep] = field(default=())
+    target: Optional[float] = None
+    calibration: Sequence[SetRange] = field(default=())
 
     @property
     def headline(self) -> str:

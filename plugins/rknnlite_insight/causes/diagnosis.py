@@ -1,4 +1,4 @@
-"""Finding the cause: the model against its network on several inputs, channel by channel, and what each rounding does to the outputs."""
+"""Finding the cause: the model against its network on several inputs, and what each rounding does to the outputs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
 from rknnlite.runtime import resolve_ops
 from rknnlite.spi.arguments import typed
 
+from .calibration import set_ranges
 from .cause import Diagnosis
 from .edge import Edge
 from .hybrid import harms_of, hybrid_steps
@@ -39,6 +40,7 @@ def diagnose(
     network_inputs: Optional[Sequence[Mapping[str, Array]]] = None,
     layout: Optional[str] = None,
     hybrid: Optional[float] = None,
+    calibration: Sequence[Any] = (),
     progress: Optional[Callable[[int, int, str], None]] = None,
     **options: Any,
 ) -> Diagnosis:
@@ -51,6 +53,7 @@ def diagnose(
             and order of colours of the file are judged by that; without, by the batch normalisations of the ONNX file.
         layout: of the samples, ``"nhwc"`` (default) or ``"nchw"``.
         hybrid: also try lists of layers in float16 until the cosine of every output is this.
+        calibration: inputs that the converter was calibrated with: are they like the samples, is one of them odd?
         progress: called with what is done, of how much, and what comes next.
         options: for opening files, as for ``rknnlite.open``.
 
@@ -77,7 +80,6 @@ def diagnose(
         evidence.wanted = _wanted(trial, taken, network)
         few = taken[:_TRIED]
         laid = [edge for edge in edges_of(trial.graph) if edge.tensors & set(evidence.edges)]
-        first = findings(evidence)[0]
         steps = []
         if evidence.quantised and (hybrid is not None or evidence.off > 0):
             counted.more(min(len(laid), _MOST_TRIALS) + 1)
@@ -87,29 +89,32 @@ def diagnose(
             steps = hybrid_steps(
                 trial, few, evidence.edges, laid, evidence.harms, hybrid, network, counted.one_more
             )
-        found = findings(evidence) or [first]
+        counted.more(len(calibration))
+        ranges = set_ranges(
+            trial, [Sample(_arrays(each)) for each in calibration], evidence.edges, counted.next
+        )
+        found = findings(evidence)
         ends = [evidence.edges[name] for name in evidence.outputs]
         return Diagnosis(
             path.name,
             network.name,
             len(taken),
             found[0].cause,
-            tuple(dict.fromkeys(name for each in found if each.cause is found[0].cause for name in each.where)),
+            tuple(
+                dict.fromkeys(name for each in found if each.cause is found[0].cause for name in each.where)
+            ),
             [each.why for each in found],
             found[0].remedy,
             max((edge.error("entire") for edge in ends), default=0.0),
-            trial_cosine(evidence),
+            min((edge.cosine for edge in ends), default=1.0),
             evidence.edges,
             tuple(dict.fromkeys(each.cause for each in found if each.cause is not found[0].cause)),
             evidence.harms,
             evidence.weights,
             steps,
+            hybrid,
+            ranges,
         )
-
-
-def trial_cosine(evidence: Evidence) -> float:
-    """The cosine of the output that is farthest, from sums of squares."""
-    return min((evidence.edges[name].cosine for name in evidence.outputs), default=1.0)
 
 
 def _arrays(given: Any) -> list[Array]:
@@ -144,6 +149,8 @@ def _measured(trial: Trial, samples: Sequence[Sample], counted: _Counted) -> Evi
             if name not in here:
                 continue
             real, *values = golden.value(name), *(run.value(name) for run in runs)
+            if name in golden.info.get("before_relu", ()):  # below zero nobody sees it
+                values = [np.maximum(value, 0) for value in values]
             if real.size != values[0].size or real.dtype.kind != "f":
                 continue
             if not np.isfinite(values[0]).all() and np.isfinite(real).all():
@@ -161,7 +168,9 @@ def _measured(trial: Trial, samples: Sequence[Sample], counted: _Counted) -> Evi
         for run in [golden, *runs[:2], *([runs[2]] if number >= _TRIED else [])]:
             trial.drop(run)
     if not edges and not broken:
-        raise RknnError("model and reference have no tensor of the same name and size; are they the same network?")
+        raise RknnError(
+            "model and reference have no tensor of the same name and size; are they the same network?"
+        )
     ends = list(dict.fromkeys(name for name in outputs if name in edges))
     graph = trial.graph
     return Evidence(

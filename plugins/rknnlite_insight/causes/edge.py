@@ -41,8 +41,8 @@ class Edge:
     ``low`` and ``high`` are the range of the reference's values, ``signal`` the sum of their squares. The other sums are squares of
     errors: ``lost`` what storing the reference's values takes, ``beyond`` the part of it that lies outside of what the tensor can
     hold; ``entire`` after a whole run, ``alone`` after this layer alone on the reference's values, ``weights`` the same with
-    nothing rounded but the weights. ``clipped`` counts the values outside, ``count`` all values of a channel. ``product`` and ``ran`` are sums over all channels:
-    of the products with what a whole run gives, and of the squares of that.
+    nothing rounded but the weights. ``clipped`` counts the values outside, ``count`` all values of a channel. ``product`` and
+    ``ran`` are sums over all channels: of the products with what a whole run gives, and of the squares of that.
     """
 
     about: DumpedTensor
@@ -106,7 +106,7 @@ class Edge:
     def errors(self, kind: str) -> Array:
         """The relative error of each channel that is heard."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.sqrt(getattr(self, kind)[self.heard] / self.signal[self.heard])
+            return np.asarray(np.sqrt(getattr(self, kind)[self.heard] / self.signal[self.heard]))
 
     def decibels(self, kind: str) -> tuple[float, float]:
         """Signal to noise in dB: the middle channel and the worst."""
@@ -117,12 +117,17 @@ class Edge:
 
     @property
     def levels(self) -> Array:
-        """How many steps of the tensor each channel's values span; 255 for what is not quantised."""
+        """How many steps of the tensor each channel's values span, with zero; 255 for what is not quantised."""
         if not self.about.scale:
             return np.full(len(self.low), float(_STEPS))
         least, most = limits_of(self.about) or (-math.inf, math.inf)
-        low, high = self.low.clip(least, most), self.high.clip(least, most)
+        low, high = self.low.clip(least, 0), self.high.clip(0, most)
         return np.asarray((high - low) / self.about.scale)
+
+    @property
+    def span(self) -> Array:
+        """How wide the values of each channel lie, with zero."""
+        return np.asarray(np.maximum(self.high, 0) - np.minimum(self.low, 0))
 
     @property
     def used(self) -> float:
@@ -150,7 +155,7 @@ class Edge:
         heard = np.flatnonzero(self.heard)
         if len(heard) < 2 or not self.about.scale:
             return None
-        levels = (self.high - self.low)[heard] / self.about.scale
+        levels = self.span[heard] / self.about.scale
         middle, most = float(np.median(levels)), float(levels.max())
         if middle >= 32 or most < 8 * max(middle, 1e-9):
             return None

@@ -1,6 +1,6 @@
-"""Which layers to keep in float16: lists for the converter's hybrid quantisation, tried one after the other, fewest layers first.
+"""Which layers to keep in float16: lists for the converter's hybrid quantisation that were tried, fewest layers first.
 
-A tensor stays in the file's steps unless all layers on both sides of it are in float16; so both sides of an edge are tried together.
+A tensor stays in the steps of the file unless all layers on both sides of it are in float16; so both sides are tried together.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def hybrid_steps(
 ) -> list[HybridStep]:
     """Steps until the cosine of every output is ``target``, or nothing gains any more; the first one has no layers."""
     names = converter_names(network, [name for edge in laid for name in edge.tensors])
-    order = [name for name in edges]
+    order = list(edges)
     every = frozenset().union(*(edge.tensors for edge in laid))
 
     def step(layers: frozenset[str], added: frozenset[str]) -> HybridStep:
@@ -64,7 +64,9 @@ def hybrid_steps(
         outputs = trial.rounded(samples, edges, every - free, layers)
         sort = sorted(layers, key=lambda name: order.index(name) if name in order else len(order))
         told = tuple(dict.fromkeys(each for name in sort for each in names.get(name, (name,))))
-        return HybridStep(tuple(sort), tuple(n for n in sort if n in added), told, outputs.cosine, outputs.error)
+        return HybridStep(
+            tuple(sort), tuple(n for n in sort if n in added), told, outputs.cosine, outputs.error
+        )
 
     best = step(frozenset(), frozenset())
     found = [best]

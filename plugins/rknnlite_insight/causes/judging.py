@@ -17,6 +17,7 @@ __all__ = ["Evidence", "Finding", "findings"]
 
 _OFF, _OFF_FLOAT = 0.1, 0.01
 """Relative errors of outputs, in networks with quantised tensors and without, below which nothing is wrong."""
+_NOTED = 0.05  # from here on what a layer suffers from is told, too
 _ELSE, _ELSE_FLOAT = 0.2, 0.02
 """Relative errors of a layer alone, nothing rounded, from which it computes something else."""
 _EXPECTED = 9.0  # times the energy that rounding weights lets expect: more is something else
@@ -74,7 +75,9 @@ def findings(evidence: Evidence) -> list[Finding]:
     limit = _OFF if evidence.quantised else _OFF_FLOAT
     if evidence.off < limit:
         far = f"the outputs are {_percent(evidence.off)} off, less than {_percent(limit)}"
-        return found or [Finding(Cause.NONE, (), far[0].upper() + far[1:] + ".", "")]
+        none = Finding(Cause.NONE, (), far[0].upper() + far[1:] + ".", "")
+        slight = _edges(evidence) if evidence.quantised and evidence.off >= _NOTED else []
+        return found or [none, *slight]
     found += _others(evidence) or (_edges(evidence) if evidence.quantised else [])
     return found or [_rounding(evidence)]
 
@@ -178,13 +181,13 @@ def _saturated(name: str, edge: Edge, evidence: Evidence, alone: str) -> Finding
     )
     if everywhere:
         return Finding(Cause.CALIBRATION, (name,), why, _CALIBRATE)
-    remedy = "add inputs like these to the calibration set, or keep the layer in float16 (hybrid quantisation)"
+    remedy = (
+        "add inputs like these to the calibration set, or keep the layer in float16 (hybrid quantisation)"
+    )
     return Finding(Cause.SATURATION, (name,), why, remedy)
 
 
-_CALIBRATE = (
-    "calibrate with inputs like these, as the program gives them: raw pixels, before mean and deviation, which the converter applies"
-)
+_CALIBRATE = "calibrate with inputs like these, as the program gives them: raw pixels; mean and deviation the converter applies"
 
 
 def _wide(name: str, edge: Edge, evidence: Evidence, alone: str) -> Finding:
@@ -195,15 +198,13 @@ def _wide(name: str, edge: Edge, evidence: Evidence, alone: str) -> Finding:
     )
     if name in evidence.inputs or 2 * len(wide) > len(evidence.edges):
         return Finding(Cause.CALIBRATION, (name,), why, f"{_CALIBRATE}; look for an odd one in the set")
-    remedy = (
-        "look for an odd one in the calibration set, or let the converter cut: quantized_algorithm='kl_divergence' or 'mmse'"
-    )
+    remedy = "look for an odd one in the calibration set, or let the converter cut: quantized_algorithm='kl_divergence' or 'mmse'"
     return Finding(Cause.WIDE_RANGE, (name,), why, remedy)
 
 
 def _large(name: str, edge: Edge, large: Sequence[int], alone: str) -> Finding:
     heard = edge.heard
-    span = edge.high - edge.low
+    span = edge.span
     others = np.array([n for n in np.flatnonzero(heard) if n not in large])
     middle = float(np.median(span[others])) if len(others) else float(np.median(span[heard]))
     errors = np.sqrt(edge.lost[others] / edge.signal[others]) if len(others) else np.zeros(1)
@@ -225,7 +226,9 @@ def _weights(evidence: Evidence, most: float) -> Optional[Finding]:
     """Where the weights do as much harm as any edge: the layer that they take most of."""
     if evidence.weights is None or evidence.weights < _MATTERS * most or evidence.weights < _OFF / 2:
         return None
-    layers = [(edge.error("weights"), name) for name, edge in evidence.edges.items() if name not in evidence.inputs]
+    layers = [
+        (edge.error("weights"), name) for name, edge in evidence.edges.items() if name not in evidence.inputs
+    ]
     error, name = max(layers, default=(0.0, ""))
     for source in evidence.sources.get(name, ()):
         edge = evidence.edges.get(source)

@@ -24,8 +24,12 @@ Array = NDArray[Any]
 _FITS = 0.05  # relative error of a fit that is none by chance
 _PIXELS = 2.0  # of a mean
 _SHARE = 0.03  # of a deviation
-_FAR, _NEARER = 0.3, 0.34  # of what normalisations are off before anything is suspected; of it, what must be left
+_FAR, _NEARER = (
+    0.3,
+    0.34,
+)  # of what normalisations are off before anything is suspected; of it, what must be left
 _VALUES = 64  # per channel, for a mean to say something
+_NAMED_ORDERS: dict[tuple[int, ...], str] = {(0, 1, 2): ", RGB", (2, 1, 0): ", BGR"}
 _USUAL = (
     ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
     ((0.0, 0.0, 0.0), (255.0, 255.0, 255.0)),
@@ -62,8 +66,8 @@ class Preprocessing:
             texts = [f"{number:.4g}" for number in numbers]
             return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
 
-        order = {(0, 1, 2): "RGB", (2, 1, 0): "BGR"}.get(self.order, "")
-        return f"mean {told(self.mean)}, deviation {told(self.std)}{', ' + order if order else ''}"
+        order = _NAMED_ORDERS.get(tuple(self.order), "")
+        return f"mean {told(self.mean)}, deviation {told(self.std)}{order}"
 
 
 @dataclass(frozen=True)
@@ -114,11 +118,14 @@ def fitted(file: Preprocessing, pixels: Sequence[Array], given: Sequence[Array])
         lines = [_line(x[source], target) for source, target in zip(order, y)]
         error = max(line[2] for line in lines)
         # pixel = mean + deviation * value
-        found.append((error, Preprocessing(*zip(*((m, s) for m, s, _ in lines)), order)))  # type: ignore[arg-type]
+        means, stds = tuple(line[0] for line in lines), tuple(line[1] for line in lines)
+        found.append((error, Preprocessing(means, stds, order)))
     error, best = min(found, key=lambda pair: pair[0])
     if error > _FITS or min(best.std) <= 0:
         return None
-    wanted = Wanted(best, file, "what the network got for these pictures follows from their pixels that way", True)
+    wanted = Wanted(
+        best, file, "what the network got for these pictures follows from their pixels that way", True
+    )
     return wanted if wanted.mean or wanted.order else None
 
 
@@ -186,7 +193,9 @@ def from_norms(
             for norm in norms:
                 if norm.source in dump.names:
                     value = dump.value(norm.source)
-                    seen.setdefault(norm.source, []).append(np.moveaxis(value, 1, 0).reshape(value.shape[1], -1))
+                    seen.setdefault(norm.source, []).append(
+                        np.moveaxis(value, 1, 0).reshape(value.shape[1], -1)
+                    )
             drop(dump)
         return _apart(norms, {name: np.concatenate(parts, axis=1) for name, parts in seen.items()})
 
@@ -198,8 +207,9 @@ def from_norms(
         for mean, std in [(file.mean, file.std), *_USUAL]:
             if len(order) != len(mean):
                 continue
-            colours = (mean, std) if mean is file.mean else ([each[i] for i in order] for each in (mean, std))
-            how = Preprocessing(*(tuple(each) for each in colours), order)  # type: ignore[arg-type]
+            if mean is not file.mean:
+                mean, std = (tuple(each[i] for i in order) for each in (mean, std))
+            how = Preprocessing(mean, std, order)
             apart = off(how)
             if apart < least:
                 best, least = how, apart

@@ -57,10 +57,14 @@ def network_inputs_of(place: Path, names: Sequence[str]) -> list[Mapping[str, Ar
         path = Path(files[0])
         try:
             archive = path.suffix.lower() == ".npz"
-            given = read_archive(path, lambda all_of: all_of, _LARGE) if archive else {names[0]: read_array(path)}
+            given = (
+                read_archive(path, lambda all_of: all_of, _LARGE) if archive else {names[0]: read_array(path)}
+            )
         except (OSError, ValueError) as error:
             raise InputInvalid(f"{path} is no .npy or .npz file of numbers: {error}") from None
         if sorted(given) != sorted(names):
-            raise InputInvalid(f"{path} has {', '.join(sorted(given))}; the network's inputs are {', '.join(names)}")
+            raise InputInvalid(
+                f"{path} has {', '.join(sorted(given))}; the network's inputs are {', '.join(names)}"
+            )
         found.append({name: np.asarray(value) for name, value in given.items()})
     return found

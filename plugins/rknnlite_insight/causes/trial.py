@@ -139,7 +139,10 @@ class Trial:
 
     def _dump(self, context: Context, sample: Sample, **how: Any) -> Dump:
         items = collect(sample.inputs, context.inputs, self._layout, False, shapes=context.shapes)
-        with context.exclusive():
+        with (
+            context.exclusive(),
+            np.errstate(invalid="ignore", over="ignore"),
+        ):  # overflows are what is looked for
             context.set_inputs(items)
             found: Dump = context.dump(self._new(), **how)
         return found

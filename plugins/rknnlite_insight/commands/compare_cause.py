@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from rknnlite.formats.tensor_attrs import default_attr
 from rknnlite.spi.command import Column, Console, Exit, Line, Part, Table, Tone
 
 from ..causes import Cause, Diagnosis, Edge, diagnose
-from ..causes.samples import network_inputs_of, samples_of
+from ..causes.calibration import calibration_lines
+from ..causes.samples import network_inputs_of, sample_files, samples_of
 
 __all__ = ["GUIDE", "add_cause_options", "find_cause"]
 
@@ -49,6 +50,12 @@ def add_cause_options(parser: argparse.ArgumentParser) -> None:
         help="with --cause: what REFERENCE got for them in training, NCHW: a .npy each (.npz by name), in the same order",
     )
     group.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="SET",
+        help="with --cause: what the converter was calibrated with, against the inputs and against each other",
+    )
+    group.add_argument(
         "--hybrid",
         type=between(float, -1, 1),
         nargs="?",
@@ -77,6 +84,8 @@ def find_cause(args: argparse.Namespace, console: Console) -> int:
         if args.pictures
         else [arrays_for(args.inputs, attrs, args.bgr)]
     )
+    shown = sample_files(args.calibration) if args.calibration else []
+    calibration = [arrays_for(files, attrs, args.bgr) for files in shown]
     names = [io.name for io in model.inputs]
     given = network_inputs_of(args.network_inputs, names) if args.network_inputs else None
     with isolation(args), console.progress("compare") as progress:
@@ -87,24 +96,32 @@ def find_cause(args: argparse.Namespace, console: Console) -> int:
             network_inputs=given,
             layout=args.layout,
             hybrid=args.hybrid,
+            calibration=calibration,
             progress=progress.to,
             **opening(args),
         )
-    console.report(cause_data(found), *cause_parts(found))
+    told = calibration_lines(found.calibration, [Path(files[0]).name for files in shown]) if shown else []
+    console.report({**cause_data(found), "calibration": told}, *cause_parts(found, told))
     missed = args.min_cosine is not None and not found.cosine >= args.min_cosine
     if missed:
         console.note(f"the outputs' cosine {found.cosine:.5f} is below {args.min_cosine:g}")
     return Exit.BELOW if missed else Exit.OK
 
 
-def cause_parts(found: Diagnosis) -> list[Part]:
-    """The edges that lose most, the steps that were tried, the verdict."""
+def cause_parts(found: Diagnosis, calibration: Sequence[str] = ()) -> list[Part]:
+    """The edges that lose most, the steps that were tried, the verdict, and what a calibration set says."""
     samples = f"{found.samples} sample{'s' if found.samples > 1 else ''}"
-    parts: list[Part] = [f"model: {found.model}", f"reference: {found.reference} on {samples}", "", _edges(found)]
+    parts: list[Part] = [
+        f"model: {found.model}",
+        f"reference: {found.reference} on {samples}",
+        "",
+        _edges(found),
+    ]
     parts += _hybrid(found) if found.hybrid else []
     parts += ["", Line(found.headline, Tone.GOOD if found.cause is Cause.NONE else Tone.BAD, 2)]
     parts += [Line(sentence, hang=2) for sentence in found.sentences]
     parts += [Line(f"-> {found.remedy}", hang=3)] if found.remedy else []
+    parts += [Line(line, hang=2) for line in calibration]
     outputs = f"outputs: cosine {found.cosine:.5f}, {100 * found.outputs:.3g} % off"
     weights = "" if found.weights is None else f"; {100 * found.weights:.3g} % by the weights alone"
     return [*parts, Line(outputs + weights, hang=2)]
@@ -151,7 +168,12 @@ def _decibel(value: float) -> str:
 
 
 def _hybrid(found: Diagnosis) -> list[Part]:
-    columns = [Column("layers in float16", True), Column("cosine", True), Column("off", True), Column("added", least=16)]
+    columns = [
+        Column("layers in float16", True),
+        Column("cosine", True),
+        Column("off", True),
+        Column("added", least=16),
+    ]
     rows = [
         [
             str(len(step.layers)),
@@ -161,10 +183,12 @@ def _hybrid(found: Diagnosis) -> list[Part]:
         ]
         for step in found.hybrid
     ]
-    parts: list[Part] = ["", Line("tried: layers in float16", Tone.HEAD), Table(columns, rows)]
+    reached = found.hybrid[-1].cosine >= (found.target or 1.0)
+    told = "" if reached else ": no more layers made it better"
+    parts: list[Part] = ["", Line(f"tried{told}", Tone.HEAD, 2), Table(columns, rows)]
     last = found.hybrid[-1]
     if not last.layers:
-        return [*parts, Line("no list of layers made it better", hang=2)]
+        return parts
     parts += ["", Line("for the .quantization.cfg that hybrid_quantization_step1 writes:", hang=2)]
     return [*parts, "custom_quantize_layers:", *(f"    {name}: float16" for name in last.converter)]
 

@@ -31,13 +31,12 @@ def main() -> None:
             if not names or fault.name in names:
                 _convert(fault, folder, analyse)
         if not names and not analyse:
-            with lzma.open(ARCHIVE, "wb", preset=9 | lzma.PRESET_EXTREME) as file:
-                with tarfile.open(fileobj=file, mode="w") as archive:
-                    for path in sorted(folder.glob("*.rknn")):
-                        about = tarfile.TarInfo(path.name)
-                        about.size = path.stat().st_size
-                        with path.open("rb") as content:
-                            archive.addfile(about, content)
+            with tarfile.open(ARCHIVE, "w:xz", preset=9 | lzma.PRESET_EXTREME) as archive:
+                for path in sorted(folder.glob("*.rknn")):
+                    about = tarfile.TarInfo(path.name)
+                    about.size = path.stat().st_size
+                    with path.open("rb") as content:
+                        archive.addfile(about, content)
 
 
 def _convert(fault: Fault, folder: Path, analyse: bool) -> None:
