@@ -64,7 +64,7 @@ def test_for_programs(call: Call, faulty: Path) -> None:
     words = ["compare", faulty / "model.rknn", faulty / "model.onnx", "--pictures", listing, "--cause"]
     data = call(*words, "--calibration", listing, "--hybrid", "--json").data
     assert (data["cause"], data["samples"], data["where"]) == ("none", 4, [])
-    assert data["hybrid"][0]["cosine"] > 0.99 and len(data["calibration"]) >= 1
+    assert data["hybrid"][0]["cosine"] > 0.99 and len(data["notes"]) >= 1
     first = data["tensors"][0]
     assert first["name"] == "x" and len(first["channels"]) == 3
     assert set(first["channels"][0]) == {"channel", "low", "high", "levels", "lost", "alone"}

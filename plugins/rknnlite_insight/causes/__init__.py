@@ -3,7 +3,8 @@
 * ``diagnosis`` (``diagnose``): all of it. ``trial``: a model opened for trials; ``edge``: a tensor, channel by channel;
   ``layers``: edges and layers of a graph.
 * ``preprocessing``: mean, deviation, order of colours; ``judging``: from figures to a ``cause``; ``hybrid``: lists for the
-  converter, tried; ``calibration``: a calibration set against these inputs; ``samples``: inputs from files.
+  converter, tried; ``calibration``: a calibration set against these inputs; ``samples``: inputs from files;
+  ``quantization_cfg``: the converter's own file.
 """
 
 from __future__ import annotations

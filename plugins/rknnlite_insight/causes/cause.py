@@ -58,9 +58,10 @@ class Diagnosis:
     """``where`` are tensors with the cause, the first one first; ``sentences`` say how it is known, ``remedy`` what to do.
 
     ``also`` are causes that were found beside it. ``outputs`` is the relative error of the output that is farthest after whole
-    runs, ``cosine`` its cosine. ``edges`` has every tensor that both sides have, ``harms`` the edges whose rounding was tried,
-    the most harmful first; ``weights`` is the harm of the weights alone (None: not tried). ``hybrid``: the steps that were tried
-    until the cosine was ``target``; ``calibration``: ranges on a calibration set, where one was given.
+    runs, ``cosine`` its cosine (infinite and NaN where one has such values). ``edges`` has every tensor that both sides have,
+    ``harms`` the edges whose rounding was tried, the most harmful first; ``weights`` is the harm of the weights alone (None: not
+    tried). ``hybrid``: the steps that were tried until the cosine was ``target``; ``calibration``: ranges on a calibration set,
+    where one was given.
     """
 
     model: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -95,6 +96,7 @@ def diagnose(
         )
         found = findings(evidence)
         ends = [evidence.edges[name] for name in evidence.outputs]
+        lost = evidence.lost
         return Diagnosis(
             path.name,
             network.name,
@@ -105,8 +107,8 @@ def diagnose(
             ),
             [each.why for each in found],
             found[0].remedy,
-            max((edge.error("entire") for edge in ends), default=0.0),
-            min((edge.cosine for edge in ends), default=1.0),
+            math.inf if lost else max((edge.error("entire") for edge in ends), default=0.0),
+            math.nan if lost else min((edge.cosine for edge in ends), default=1.0),
             evidence.edges,
             tuple(dict.fromkeys(each.cause for each in found if each.cause is not found[0].cause)),
             evidence.harms,
@@ -155,6 +157,8 @@ def _measured(trial: Trial, samples: Sequence[Sample], counted: _Counted) -> Evi
                 continue
             if not np.isfinite(values[0]).all() and np.isfinite(real).all():
                 broken.append(name)
+                if entry.role == "output":
+                    outputs.append(name)
                 continue
             edges.setdefault(name, Edge(entry)).add(real, *values)
             if entry.role == "output":
@@ -171,16 +175,19 @@ def _measured(trial: Trial, samples: Sequence[Sample], counted: _Counted) -> Evi
         raise RknnError(
             "model and reference have no tensor of the same name and size; are they the same network?"
         )
+    for name in broken:  # one sample with an infinity is enough
+        edges.pop(name, None)
     ends = list(dict.fromkeys(name for name in outputs if name in edges))
     graph = trial.graph
     return Evidence(
         edges,
         list(dict.fromkeys(inputs)),
-        ends or list(edges)[-1:],
+        ends or ([] if outputs else list(edges)[-1:]),
         any(edge.about.scale for edge in edges.values()),
         largest,
         frozenset(halves),
         list(dict.fromkeys(broken)),
+        bool(set(outputs) & set(broken)),
         noise={name: weight_noise(graph, name, edges) for name in edges},
         sources={
             graph.tensors[node.outputs[0]].name: [graph.tensors[i].name for i in node.inputs if i >= 0]

@@ -19,6 +19,10 @@ __all__ = ["converter_names", "harms_of", "hybrid_steps"]
 _TRIED = 4
 _MOST_STEPS = 12
 _LEAST = 0.02  # of what is left: less is no gain
+_NAMED = (
+    "Add", "BatchNormalization", "Clip", "Conv", "ConvTranspose", "Gemm", "LeakyRelu", "MatMul", "PRelu", "Relu"
+)  # fmt: skip
+"""Operators of a fused layer that the converter's list knows by their own names."""
 Tell = Callable[[str], None]
 
 
@@ -92,7 +96,8 @@ def hybrid_steps(
 def converter_names(network: Path, tensors: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Per tensor of the model, the tensors of the network that the layer behind it made one of: the converter wants all of them.
 
-    A fused layer has the name of its last tensor in the file; what is named of it alone is torn out of it.
+    A fused layer has the name of its last tensor in the file; what is named of it alone is torn out of it. Tensors within what
+    the converter sees as one operator (a Sigmoid of Swish, a convolution before its batch normalisation) have no name there.
     """
     if network.suffix.lower() != ".onnx":
         return {}
@@ -100,6 +105,7 @@ def converter_names(network: Path, tensors: Sequence[str]) -> dict[str, tuple[st
 
     graph: Any = onnx.load(str(network), load_external_data=False).graph
     makers = {output: node for node in graph.node for output in node.output}
+    normed = {name for node in graph.node if node.op_type == "BatchNormalization" for name in node.input}
     kept = set(tensors)
     found: dict[str, tuple[str, ...]] = {}
     for name in tensors:
@@ -110,5 +116,8 @@ def converter_names(network: Path, tensors: Sequence[str]) -> dict[str, tuple[st
                 if source in makers and source not in kept and source not in inside:
                     inside.append(source)
                     waiting.append(source)
-        found[name] = tuple(reversed(inside))
+        named = [
+            each for each in inside if each == name or (makers[each].op_type in _NAMED and each not in normed)
+        ]
+        found[name] = tuple(reversed(named))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
@@ -31,8 +32,8 @@ _SHOWN = 6
 class Evidence:
     """What was measured. ``edges``: tensors that both sides have, in order of computation; ``inputs`` and ``outputs`` name some of
     them. ``largest``: the reference's tensors, in order, with their largest number; ``halves``: tensors that the model keeps in
-    float16. ``broken``: where the model has infinities or NaN and the reference has not. ``noise``: what rounding the weights lets
-    expect of a layer (sum of squares). ``weights``: the harm of all weights together."""
+    float16. ``broken``: where the model has infinities or NaN and the reference has not; ``lost``: an output is among them.
+    ``noise``: what rounding the weights lets expect of a layer (sum of squares). ``weights``: the harm of all weights together."""
 
     edges: dict[str, Edge]
     inputs: Sequence[str]
@@ -41,6 +42,7 @@ class Evidence:
     largest: Mapping[str, float] = field(default_factory=dict)
     halves: frozenset[str] = frozenset()
     broken: Sequence[str] = ()
+    lost: bool = False
     wanted: Optional[Wanted] = None
     noise: Mapping[str, Optional[float]] = field(default_factory=dict)
     sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -50,7 +52,7 @@ class Evidence:
     @property
     def off(self) -> float:
         """How far the outputs are off: the farthest one, or the middle one of its channels where that is worse."""
-        found = [0.0]
+        found = [math.inf if self.lost else 0.0]
         for name in self.outputs:
             errors = self.edges[name].errors("entire")
             found += [self.edges[name].error("entire"), float(np.median(errors)) if errors.size else 0.0]
@@ -84,7 +86,10 @@ def findings(evidence: Evidence) -> list[Finding]:
 
 def _overflows(evidence: Evidence) -> list[Finding]:
     names = [name for name, most in evidence.largest.items() if most > LARGEST_HALF]
-    there = [name for name in names if name in evidence.halves or name not in evidence.edges]
+    hidden = (
+        evidence.broken or evidence.off >= _OFF_FLOAT
+    )  # within fused layers nobody knows what is computed
+    there = [name for name in names if name in evidence.halves or (hidden and name not in evidence.edges)]
     if not evidence.halves or not (there or evidence.broken):
         return []
     remedy = (
@@ -143,17 +148,18 @@ def _edges(evidence: Evidence) -> list[Finding]:
     order = {name: number for number, name in enumerate(evidence.edges)}
     harmful = [harm for harm in evidence.harms if harm.outputs >= _MATTERS * most and harm.outputs > 0]
     harmful.sort(key=lambda harm: min(order.get(name, len(order)) for name in harm.tensors))
-    found = [_of_edge(harm, evidence) for harm in harmful]
-    told = [each for each in found if each is not None]
-    first = [each for each in told if each.cause in (Cause.CALIBRATION, Cause.SATURATION, Cause.WIDE_RANGE)]
-    large = [each for each in told if each.cause is Cause.LARGE_CHANNELS]
+    told: list[tuple[float, Finding]] = []
+    for harm in harmful:
+        found = _of_edge(harm, evidence)
+        told += [(harm.outputs, found)] if found is not None else []
     weights = _weights(evidence, most)
-    if not first and not large and weights is not None:
-        return [weights]
-    if first and first[0].cause is Cause.CALIBRATION:
-        return [each for each in first if each.cause is Cause.CALIBRATION]  # what follows comes of it
-    named = {name for each in large for name in each.where}
-    return [*first, *large, *([weights] if weights and not named.intersection(weights.where) else [])]
+    if weights is not None and not any(weights.where == each.where for _, each in told):
+        told.append((evidence.weights or 0.0, weights))
+    harms = {each.cause: max(harm for harm, one in told if one.cause is each.cause) for _, each in told}
+    causes = sorted(harms, key=lambda cause: -harms[cause])
+    if Cause.CALIBRATION in causes:
+        causes = [Cause.CALIBRATION]  # what else there is comes of it
+    return [each for cause in causes for _, each in told if each.cause is cause]
 
 
 def _of_edge(harm: Harm, evidence: Evidence) -> Optional[Finding]:

@@ -110,8 +110,13 @@ class Compare(Command):
             return _ways(args, console)
         if args.cause:
             return find_cause(args, console)
-        if args.pictures or args.network_inputs or args.calibration or args.hybrid is not None:
-            raise ParamInvalid("--pictures, --network-inputs, --calibration and --hybrid belong to --cause")
+        if (
+            any((args.pictures, args.network_inputs, args.calibration, args.quantization_cfg))
+            or args.hybrid is not None
+        ):
+            raise ParamInvalid(
+                "--pictures, --network-inputs, --calibration, --hybrid and --quantization-cfg belong to --cause"
+            )
         if args.reference is None:
             raise ParamInvalid("a REFERENCE is missing; with --ways MODEL is compared with itself")
         for file in filter(None, (args.plot, args.html)):

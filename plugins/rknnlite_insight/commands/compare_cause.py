@@ -16,6 +16,7 @@ from rknnlite.spi.command import Column, Console, Exit, Line, Part, Table, Tone
 
 from ..causes import Cause, Diagnosis, Edge, diagnose
 from ..causes.calibration import calibration_lines
+from ..causes.quantization_cfg import write_layers
 from ..causes.samples import network_inputs_of, sample_files, samples_of
 
 __all__ = ["GUIDE", "add_cause_options", "find_cause"]
@@ -63,6 +64,12 @@ def add_cause_options(parser: argparse.ArgumentParser) -> None:
         metavar="COSINE",
         help="with --cause: try lists of layers in float16 until each output has this cosine (default: 0.999)",
     )
+    group.add_argument(
+        "--quantization-cfg",
+        type=Path,
+        metavar="FILE",
+        help="with --hybrid: write the list into this file of hybrid_quantization_step1",
+    )
 
 
 def find_cause(args: argparse.Namespace, console: Console) -> int:
@@ -101,7 +108,11 @@ def find_cause(args: argparse.Namespace, console: Console) -> int:
             **opening(args),
         )
     told = calibration_lines(found.calibration, [Path(files[0]).name for files in shown]) if shown else []
-    console.report({**cause_data(found), "calibration": told}, *cause_parts(found, told))
+    if args.quantization_cfg and found.hybrid:
+        unknown = write_layers(args.quantization_cfg, found.hybrid[-1].converter)
+        left_out = f"; without {', '.join(unknown)}, which it does not have" if unknown else ""
+        told = [*told, f"the list is in {args.quantization_cfg}{left_out}"]
+    console.report({**cause_data(found), "notes": told}, *cause_parts(found, told))
     missed = args.min_cosine is not None and not found.cosine >= args.min_cosine
     if missed:
         console.note(f"the outputs' cosine {found.cosine:.5f} is below {args.min_cosine:g}")
@@ -123,6 +134,7 @@ def cause_parts(found: Diagnosis, calibration: Sequence[str] = ()) -> list[Part]
     parts += [Line(f"-> {found.remedy}", hang=3)] if found.remedy else []
     parts += [Line(line, hang=2) for line in calibration]
     outputs = f"outputs: cosine {found.cosine:.5f}, {100 * found.outputs:.3g} % off"
+    outputs = "outputs: infinities or NaN" if math.isnan(found.cosine) else outputs
     weights = "" if found.weights is None else f"; {100 * found.weights:.3g} % by the weights alone"
     return [*parts, Line(outputs + weights, hang=2)]
 
@@ -189,7 +201,13 @@ def _hybrid(found: Diagnosis) -> list[Part]:
     last = found.hybrid[-1]
     if not last.layers:
         return parts
-    parts += ["", Line("for the .quantization.cfg that hybrid_quantization_step1 writes:", hang=2)]
+    parts += [
+        "",
+        Line(
+            "for the .quantization.cfg of hybrid_quantization_step1 (names that it does not have are left out):",
+            hang=2,
+        ),
+    ]
     return [*parts, "custom_quantize_layers:", *(f"    {name}: float16" for name in last.converter)]
 
 
@@ -205,8 +223,8 @@ def cause_data(found: Diagnosis) -> dict[str, Any]:
         "also": [cause.name.lower() for cause in found.also],
         "lines": list(found.sentences),
         "remedy": found.remedy,
-        "cosine": found.cosine,
-        "relative_error": found.outputs,
+        "cosine": None if math.isnan(found.cosine) else found.cosine,
+        "relative_error": None if math.isnan(found.cosine) else found.outputs,
         "weights_alone": found.weights,
         "tensors": [_edge_data(name, edge, found) for name, edge in found.edges.items()],
         "hybrid": [vars(step) for step in found.hybrid],
