@@ -65,6 +65,24 @@ def test_a_description_says_anything(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("deepseek-v2", "attention_gate", True),
+        ("gemma4-moe", "order", "pre"),
+        ("gemma4-moe", "order", "parallel"),
+        ("gemma4-e2b", "qk_norm_whole", True),
+    ],
+)
+def test_what_cannot_be_together(name: str, field: str, value: Any, tmp_path: Path) -> None:
+    write_family(name, tmp_path / "hf")
+    package = export_llm(tmp_path / "hf", tmp_path / "p", "f32")
+    parts = llm_damage.without_sums(llm_damage.Parts.of(package))
+    bad = llm_damage.described(parts.model, ("arch", field), value)
+    (tmp_path / "new").mkdir()
+    assert not llm_damage.use_package(replace(parts, model=bad), tmp_path / "new")
+
+
+@pytest.mark.parametrize(
     ("name", "changes"),
     [
         ("deepseek-v3", {"n_group": 3}),

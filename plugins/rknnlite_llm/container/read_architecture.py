@@ -251,7 +251,11 @@ def _check(arch: Architecture) -> None:
         raise ModelInvalid(
             f"damaged description: layers of {arch.family} need {missing[0]}, which is not there"
         )
-    if arch.recurrence and (arch.rope.moving or (arch.attention_gate and arch.latent)):
+    if arch.experts and arch.experts.apart and arch.order is not Order.BOTH:
+        raise ModelInvalid(
+            f"damaged description: experts apart from a network, with norms in the order {arch.order.value}"
+        )
+    if (arch.recurrence and arch.rope.moving) or (arch.attention_gate and arch.latent):
         raise ModelUnsupported(
             f"{arch.family}: running states together with rotary scaling {arch.rope.scaling}, or with latent attention and a gate, "
             "are not computed here"
