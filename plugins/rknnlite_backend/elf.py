@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+import numpy as np
+
 from rknnlite.files.reading import open_file
 
 __all__ = ["Elf", "ElfInvalid", "Kind", "Machine", "check_contents", "of_this_python", "read_header"]
@@ -87,7 +89,10 @@ _SIZES = {5: 10, 7: 8, 17: 18, 23: 2, 25: 27, 26: 28, 36: 35}
 """The entry that has the size in bytes of what an entry points to."""
 _NAMES = {1: "DT_NEEDED", 14: "DT_SONAME", 15: "DT_RPATH", 29: "DT_RUNPATH"}
 """Entries that are places in DT_STRTAB."""
-_STRTAB, _STRSZ = 5, 10
+_STRTAB, _STRSZ, _PLTREL = 5, 10, 20
+_RELOCATIONS = ((7, 8), (17, 18), (23, 2))
+"""DT_RELA, DT_REL, DT_JMPREL, and the entry with the size of each."""
+_WRITABLE, _TEXTREL, _FLAGS = 2, 22, 30
 _AGAIN = "copy it again"
 
 
@@ -128,7 +133,7 @@ def _of_its_program(bits: int) -> Elf:
 def check_contents(path: Path) -> None:
     """Whether the parts of a shared library lie where its tables say; raises ElfInvalid, OSError.
 
-    Not looked at: what code, relocations and symbols say.
+    Not looked at: what code and symbols say.
     """
     bits = read_header(path).bits
     with open_file(path) as file:
@@ -139,7 +144,9 @@ def check_contents(path: Path) -> None:
             if len(dynamic) != 1:
                 raise ElfInvalid(f"damaged: {len(dynamic)} dynamic sections instead of one; {_AGAIN}")
             loads = _loads(segments)
-            _check_dynamic(list(_dynamic(data, bits, dynamic[0], loads)), data, loads)
+            entries = list(_dynamic(data, bits, dynamic[0], loads))
+            _check_dynamic(entries, data, loads)
+            _check_relocations(dict(entries), data, loads, bits)
 
 
 def _segments(data: mmap.mmap, bits: int, size: int) -> list[_Segment]:
@@ -230,3 +237,27 @@ def _check_dynamic(pairs: list[tuple[int, int]], data: mmap.mmap, loads: list[_S
     for tag, value in pairs:
         if tag in _NAMES and value >= entries[_STRSZ]:
             raise ElfInvalid(f"damaged: {_NAMES[tag]} outside of its table of names; {_AGAIN}")
+
+
+def _check_relocations(entries: dict[int, int], data: mmap.mmap, loads: list[_Segment], bits: int) -> None:
+    """Places that the linker writes to lie in what is mapped for writing, or in text that DT_TEXTREL makes writable."""
+    text_too = _TEXTREL in entries or entries.get(_FLAGS, 0) & 4
+    word = np.dtype(f"<u{bits // 8}")
+    for tag, size_tag in _RELOCATIONS:
+        start = _place(entries.get(tag, 0), entries.get(size_tag, 0), loads)
+        if not entries.get(size_tag) or start is None:
+            continue
+        with_addend = (entries.get(_PLTREL) if tag == 23 else tag) == 7
+        words = 3 if with_addend else 2
+        count = entries[size_tag] // (words * word.itemsize) * words
+        places = np.frombuffer(data, word, count, start)[::words]
+        written = np.zeros(len(places), bool)
+        for segment in loads:
+            if segment.flags & _WRITABLE or text_too:
+                written |= (places >= segment.address) & (places < segment.address + segment.size)
+        lost = [hex(place) for place in places[~written][:1]]
+        del places
+        if lost:
+            raise ElfInvalid(
+                f"damaged: a relocation at {lost[0]}, outside of its segments for writing; {_AGAIN}"
+            )

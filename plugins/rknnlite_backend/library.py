@@ -18,8 +18,8 @@ from typing import Generic, TypeVar
 
 from rknnlite.errors import BackendUnavailable, RknnError
 from rknnlite.files.reading import open_file
-from rknnlite.native.crash import caller, name_crashes
 
+from .crash import caller, name_crashes
 from .elf import ElfInvalid, check_contents, of_this_python, read_header
 from .trial import check_trial
 
@@ -154,7 +154,7 @@ def open_library(path: Path, needed: Sequence[str], kind: str) -> ctypes.CDLL:
     name_crashes()
     try:
         dll: ctypes.CDLL = caller(f"library {path}", "loading the library")(ctypes.CDLL, str(path))
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:  # what the linker says may hold names of the file
         raise LibraryUnusable(f"{path} cannot be loaded: {error}") from None
     missing = [name for name in needed if not hasattr(dll, name)]
     if missing:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rknnlite_backend.crash import caller
 from rknnlite_backend.elf import ElfInvalid, Kind, Machine, check_contents, of_this_python, read_header
 from rknnlite_programs import buildcache
 
@@ -19,7 +20,6 @@ from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.reading import read_bytes
 from rknnlite.log import logger
-from rknnlite.native.crash import caller
 
 from .own_copy import in_place, own_copy
 from .trial import try_loading
@@ -116,7 +116,7 @@ def _load(path: Path, file: Path) -> tuple[Path, Any]:
         try:
             try_loading(path, file, [library._name for library in _kept.values()])
             return file, caller(f"plugin {path}", "loading the library")(ct.CDLL, str(file), os.RTLD_NOW)
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:  # what the linker says may hold names of the file
             text = str(error).replace(str(file), str(path))
         # no programs may run in the cache folder
         if "failed to map segment" in text and file != path.resolve():

@@ -113,7 +113,7 @@ def test_gpu_operators_run_here_where_possible_is_asked_for(compiled: Callable[.
 
 def test_a_name_is_made_once_and_not_per_call() -> None:
     """The name is that of a function that exists already when the operator is called."""
-    from rknnlite.native.crash import caller
+    from rknnlite_backend.crash import caller
 
     call: Any = caller("librkcst_x.so", 'operator cstX at node "a"')
     assert call(divmod, 7, 2) == (3, 1)
