@@ -20,7 +20,7 @@ from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
-from rknnlite.spi.custom_op import take_results, unregistered
+from rknnlite.spi.custom_op import OPERATOR_ERRORS, take_results, unregistered
 from rknnlite.tensor import DType, QuantParams, TensorAttr
 
 from . import abi
@@ -211,13 +211,13 @@ class _Calls:
             try:
                 results = getattr(self._op, step)(ctx, inputs, outputs)
                 if results is not None and step == "compute":
-                    take_results(results, outputs)
+                    take_results(results, outputs, f"custom operator {self._op.op_type}")
             finally:
                 attrs.pointer = None
         except UseBuiltin:
             self._nodes.pop(_node_key(pointer), None)
             return abi.SKIP_CUSTOM_OP_COMPUTE
-        except Exception as error:
+        except OPERATOR_ERRORS as error:
             self._failures.append(self._failure(step, inputs, error))
             if step == "init":
                 self._nodes.pop(_node_key(pointer), None)
@@ -245,7 +245,7 @@ class _Calls:
         attrs = [from_struct(tensors[i].attr) for i in range(count)]
         return [replace(attr, quant=attr.quant or self._quants().get(attr.name)) for attr in attrs]
 
-    def _failure(self, step: str, inputs: list[Array], error: Exception) -> CustomOpFailed:
+    def _failure(self, step: str, inputs: list[Array], error: BaseException) -> CustomOpFailed:
         failure = CustomOpFailed(
             f"custom operator {self._op.op_type} ({self._op.describe()}) failed in {step} on inputs "
             f"{[list(array.shape) for array in inputs]}: {type(error).__name__}: {error}"
