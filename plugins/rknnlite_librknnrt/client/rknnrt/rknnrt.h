@@ -9,6 +9,18 @@
 
 #define MOST_TENSORS 4096 /* of one call */
 
+/* librknnmrt.so, for RV1103 and RV1106, is compiled of the same files with RKNN_MINI, and without the functions that are FULL. */
+#ifdef RKNN_MINI
+#define MINI true
+#define FULL
+#else
+#define MINI false
+#define FULL PUBLIC
+#endif
+
+/* In a function that librknnmrt.so has and refuses. */
+int mini_refuses(const char *function);
+
 /* -- memory.c: memory that programs share with contexts ------------------------------------------------ */
 
 /* Make the context know a memory, and put the number that it has there into *id. */
