@@ -101,7 +101,7 @@ def beside(found: Found, name: str) -> Path:
     room = str(Path(name).parent)
     if found.origin is Origin.BUILT:
         return _put(_built(name), room=room)
-    file, there = found.file.with_name(name), found.file.resolve().parent / name
+    file, there = found.file.parent / name, found.file.resolve().parent / name
     if not is_file(there):
         raise BackendUnavailable(
             f"{there} is not there: {found.file} was installed without it; install rknnlite again"

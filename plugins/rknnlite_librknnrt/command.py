@@ -23,8 +23,8 @@ class Librknnrt(Command):
 
     name = "librknnrt"
     help = (
-        "librknnrt.so, librknnmrt.so, librknn3_api.so and librkllmrt.so for programs in other languages: where they are, and what compilers "
-        "are told"
+        "librknnrt.so, librknnmrt.so, librknn3_api.so and librkllmrt.so for programs in other languages: where they are, and "
+        "what compilers are told"
     )
     examples = (
         "rknnlite librknnrt",

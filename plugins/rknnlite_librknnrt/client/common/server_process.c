@@ -23,7 +23,7 @@
 #define END_LIMIT 2000  /* milliseconds */
 #define DOUBT_LIMIT 300 /* milliseconds */
 #define ROOM 4096
-#define MORE_FILES "this process may have too few files open: raise the limit (ulimit -n 256), or close some"
+#define MORE_FILES "the limit of open files is too low: raise it (ulimit -n 256), or close some"
 
 extern char **environ;
 
@@ -335,20 +335,21 @@ static bool ended(void)
 
 int server_connect(uint64_t id)
 {
-    int ends[2];
+    int ends[2], sock = -1;
     pthread_mutex_lock(&process_lock);
     bool up = (server > 0 && !ended()) || start();
     if (up && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) {
         up = wire_send(control, &id, sizeof id, NULL, 0, &ends[1], 1);
         close(ends[1]);
+        sock = high(ends[0]);
         if (!up) {
-            close(ends[0]);
+            close(sock);
+            sock = -1;
             failed(library.opener, library.unavailable, "the process that computes has just ended; try again");
         }
-    } else if (up) {
-        up = false;
-        failed(library.opener, library.unavailable, "no descriptor for a context: %s; %s", strerror(errno), MORE_FILES);
     }
+    if (up && sock < 0)
+        failed(library.opener, library.unavailable, "no descriptor for a context: %s; %s", strerror(errno), MORE_FILES);
     pthread_mutex_unlock(&process_lock);
-    return up ? high(ends[0]) : -1;
+    return sock;
 }

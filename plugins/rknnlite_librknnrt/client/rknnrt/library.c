@@ -10,9 +10,3 @@ PUBLIC const char rknnlite_librknnrt_marker[] = RKNNLITE_VERSION;
 const struct library library = {MINI ? "librknnmrt" : "librknnrt", "rknn_init",
                                 RKNN_ERR_FAIL,        RKNN_ERR_CTX_INVALID,
                                 RKNN_ERR_DEVICE_UNAVAILABLE, RKNN_ERR_MALLOC_FAIL};
-
-int mini_refuses(const char *function)
-{
-    return failed(function, RKNN_ERR_PARAM_INVALID,
-                  "librknnmrt has no such path: give memory of rknn_create_mem to the tensors, by rknn_set_io_mem");
-}

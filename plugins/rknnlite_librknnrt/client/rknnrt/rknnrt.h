@@ -18,8 +18,8 @@
 #define FULL PUBLIC
 #endif
 
-/* In a function that librknnmrt.so has and refuses. */
-int mini_refuses(const char *function);
+/* Of a function that librknnmrt.so has and refuses. */
+#define NOT_IN_MINI "librknnmrt has no such path: give memory of rknn_create_mem to the tensors, by rknn_set_io_mem"
 
 /* -- memory.c: memory that programs share with contexts ------------------------------------------------ */
 
