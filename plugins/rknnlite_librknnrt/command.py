@@ -90,7 +90,7 @@ def _of_the_library(
     """What is known of one of the libraries in one folder, or of librkllmrt.so of a version; ``all_of_them`` shall be there."""
     found = build.find()
     library = found.file if wanted == recipe.LIBRARY else build.beside(found, wanted)
-    for name in recipe.IN_ONE_FOLDER[1:] if all_of_them else ():
+    for name in (*recipe.IN_ONE_FOLDER[1:], *recipe.BOARD_LIBRARIES) if all_of_them else ():
         build.beside(found, name)
     if rkllm is not None:
         library = build.rkllm_library(found, rkllm)

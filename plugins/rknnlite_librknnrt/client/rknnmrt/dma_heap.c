@@ -114,11 +114,10 @@ int heap_ioctl(int fd, unsigned long request, ...)
     uint32_t command = (uint32_t)request;
     if ((command == ALLOC || command == RK_ALLOC) && is_heap(fd))
         return allocate(argument);
+    /* A memfd, as memory of a heap and of rknn_create_mem are: the processor's caches are all there is. */
+    if (command == SYNC && fcntl(fd, F_GET_SEALS) >= 0)
+        return 0;
     if (!real)
         real = (int (*)(int, unsigned long, ...))dlsym(RTLD_NEXT, "ioctl");
-    int answer = real(fd, request, argument);
-    /* Memory of a heap, or of rknn_create_mem: the processor's caches are all there is. */
-    if (answer < 0 && command == SYNC && errno == ENOTTY && fcntl(fd, F_GET_SEALS) >= 0)
-        return 0;
-    return answer;
+    return real(fd, request, argument);
 }
