@@ -1,6 +1,8 @@
 /* mini_memory MODEL FOLDER: the ways of memory into a context on RV1103 and RV1106: /dev/rk_dma_heap, RK_MPI_MMZ_*, and RGA from a picture
  * in the heap into the input of the network. in0.u8 has the size of the input, out0.i8 is what comes of it. */
+#ifndef _GNU_SOURCE /* g++ has it */
 #define _GNU_SOURCE
+#endif
 #include "check.h"
 
 #include <errno.h>

@@ -21,6 +21,12 @@
 #define UNCACHEABLE 0x10 /* of the flags of RK_MPI_MMZ_Alloc */
 #define FAILED (-1)
 
+#ifndef RKNNLITE_VERSION
+#define RKNNLITE_VERSION "unknown"
+#endif
+
+__attribute__((used)) static const char version[] = "librockit (rknnlite " RKNNLITE_VERSION ")";
+
 #ifndef MFD_CLOEXEC
 #define MFD_CLOEXEC 1u
 #endif

@@ -19,6 +19,10 @@
 #define PUBLIC __attribute__((visibility("default")))
 #define MOST_PIXELS 16384 /* of a row, of a column */
 
+#ifndef RKNNLITE_VERSION
+#define RKNNLITE_VERSION "unknown"
+#endif
+
 enum { DONE = 1, FAILED = 0, NOT_SUPPORTED = -1, INVALID = -3 }; /* IM_STATUS */
 
 struct rect {
@@ -384,5 +388,5 @@ PUBLIC const char *imStrError_t(int status)
 PUBLIC const char *querystring(int name)
 {
     (void)name;
-    return "RGA_api version: rknnlite, on the processor\n";
+    return "RGA_api version: rknnlite " RKNNLITE_VERSION ", on the processor\n";
 }
