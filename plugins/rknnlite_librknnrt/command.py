@@ -9,7 +9,7 @@ from typing import Optional
 from rknnlite._version import __version__
 from rknnlite.spi.command import Command, Console, Exit
 
-from . import build, flags
+from . import build, flags, recipe
 from .headers import include_dir, rkllm_include_dir
 
 __all__ = ["COMMAND"]
@@ -23,8 +23,8 @@ class Librknnrt(Command):
 
     name = "librknnrt"
     help = (
-        "librknnrt.so, librknn3_api.so and librkllmrt.so for programs in other languages: where they are, and what compilers "
-        "are told"
+        "librknnrt.so, librknnmrt.so, librknn3_api.so and librkllmrt.so for programs in other languages: where they are, and "
+        "what compilers are told"
     )
     examples = (
         "rknnlite librknnrt",
@@ -43,6 +43,11 @@ class Librknnrt(Command):
         parser.add_argument("--cflags", action="store_true", help="what compilers are told: the headers")
         parser.add_argument("--libs", action="store_true", help="what linkers are told: the library")
         parser.add_argument(
+            "--mini",
+            action="store_true",
+            help="librknnmrt.so for RV1103 and RV1106, which lies in the same folder",
+        )
+        parser.add_argument(
             "--rknn3",
             action="store_true",
             help="librknn3_api.so for hosts of RK182x, which lies in the same folder",
@@ -58,7 +63,7 @@ class Librknnrt(Command):
         parser.add_argument(
             "--pkg-config-dir",
             action="store_true",
-            help=f"the folder of {flags.PACKAGE}.pc and {flags.RKNN3_PACKAGE}.pc, for PKG_CONFIG_PATH",
+            help=f"the folder of {flags.PACKAGE}.pc, {flags.MINI_PACKAGE}.pc and {flags.RKNN3_PACKAGE}.pc, for PKG_CONFIG_PATH",
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
@@ -68,7 +73,10 @@ class Librknnrt(Command):
         answers: dict[str, object] = {"include_dir": headers, "cflags": flags.cflags(headers)}
         if console.json or not asked or set(asked) - answers.keys():  # headers need no library
             both = args.dir or args.pkg_config_dir
-            answers.update(_of_the_library(args.rknn3, both, args.pkg_config_dir, version))
+            wanted = (
+                recipe.MINI_LIBRARY if args.mini else recipe.RKNN3_LIBRARY if args.rknn3 else recipe.LIBRARY
+            )
+            answers.update(_of_the_library(wanted, both, args.pkg_config_dir, version))
         text = " ".join(str(answers[name]) for name in asked)
         console.report(
             answers, text or f"{answers['library']} ({answers['origin']}), starts {sys.executable}"
@@ -76,11 +84,14 @@ class Librknnrt(Command):
         return Exit.OK
 
 
-def _of_the_library(rknn3: bool, both: bool, pkg_config: bool, rkllm: Optional[str]) -> dict[str, object]:
-    """What is known of librknnrt.so, librknn3_api.so, or librkllmrt.so of a version; ``both``: the first two shall be there."""
+def _of_the_library(
+    wanted: str, all_of_them: bool, pkg_config: bool, rkllm: Optional[str]
+) -> dict[str, object]:
+    """What is known of one of the libraries in one folder, or of librkllmrt.so of a version; ``all_of_them`` shall be there."""
     found = build.find()
-    other = build.rknn3_library(found) if rknn3 or both else found.file
-    library = other if rknn3 else found.file
+    library = found.file if wanted == recipe.LIBRARY else build.beside(found, wanted)
+    for name in (*recipe.IN_ONE_FOLDER[1:], *recipe.BOARD_LIBRARIES) if all_of_them else ():
+        build.beside(found, name)
     if rkllm is not None:
         library = build.rkllm_library(found, rkllm)
     folder = library.parent

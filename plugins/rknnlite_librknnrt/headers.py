@@ -10,7 +10,7 @@ from rknnlite.errors import ParamInvalid
 
 __all__ = ["LIBRARIES", "include_dir", "pkg_config", "rkllm_include_dir"]
 
-LIBRARIES = ("librknnrt", "librknn3_api")
+LIBRARIES = ("librknnrt", "librknnmrt", "librknn3_api")
 """Names of the pkg-config files, without ``.pc``."""
 
 
@@ -35,7 +35,7 @@ def pkg_config(
     ``"``, ``$``, ``\`` or a line break.
     """
     if library not in LIBRARIES:
-        raise ParamInvalid(f"there is no pkg-config file of {library!r}; there are {' and '.join(LIBRARIES)}")
+        raise ParamInvalid(f"there is no pkg-config file of {library!r}; there are {', '.join(LIBRARIES)}")
     text = Path(__file__).with_name("pkgconfig").joinpath(f"{library}.pc.in").read_text(encoding="utf-8")
     places = {"@LIBDIR@": folder, "@INCLUDEDIR@": include_dir() if include is None else include}
     for word, place in places.items():

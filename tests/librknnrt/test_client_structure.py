@@ -10,7 +10,7 @@ import pytest
 from rknnlite_librknnrt import protocol, recipe
 
 MOST_LINES = 400
-LIBRARIES = (recipe.LIBRARY, recipe.RKNN3_LIBRARY)
+LIBRARIES = recipe.IN_ONE_FOLDER
 _COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _ATTRIBUTE = re.compile(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)\s*")
 _DIRECTIVE = re.compile(r"^#.*(?:\\\n.*)*", re.MULTILINE)

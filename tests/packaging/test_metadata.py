@@ -167,7 +167,10 @@ def test_the_c_library_is_no_programs_by_accident() -> None:
     assert file == ["debian/librknnrt/pkgconfig", "usr/lib/${DEB_HOST_MULTIARCH}"]
     rules = (DEBIAN / "rules").read_text("utf-8")
     assert "debian/librknnrt/pkgconfig/librknnrt-rknnlite.pc" in rules
+    assert "debian/librknnrt/pkgconfig/librknnmrt-rknnlite.pc" in rules
     assert "debian/librknnrt/pkgconfig/librknn3_api-rknnlite.pc" in rules
+    (stand_ins,) = re.findall(r"^BOARD_LIBRARIES := .*/lib/board/,(.*)\)$", rules, re.MULTILINE)
+    assert [f"board/{name}" for name in stand_ins.split()] == list(recipe.BOARD_LIBRARIES)
     assert rules.count("echo /usr/bin/python3 > $(@D)/interpreter") == 2
     (made,) = re.findall(r"^LIBRKLLM := .*,(.*)\)$", rules, re.MULTILINE)
     assert made.split() == list(recipe.RKLLM_LIBRARIES)

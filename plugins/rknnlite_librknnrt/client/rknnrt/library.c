@@ -1,4 +1,4 @@
-/* What makes the shared code librknnrt.so: its name and its codes. */
+/* What makes the shared code librknnrt.so or librknnmrt.so: its name and its codes. */
 #include "rknnrt.h"
 
 #ifndef RKNNLITE_VERSION
@@ -7,6 +7,6 @@
 
 PUBLIC const char rknnlite_librknnrt_marker[] = RKNNLITE_VERSION;
 
-const struct library library = {"librknnrt",          "rknn_init",
+const struct library library = {MINI ? "librknnmrt" : "librknnrt", "rknn_init",
                                 RKNN_ERR_FAIL,        RKNN_ERR_CTX_INVALID,
                                 RKNN_ERR_DEVICE_UNAVAILABLE, RKNN_ERR_MALLOC_FAIL};
