@@ -100,7 +100,7 @@ class Pool(Typed):
             for context in reversed(contexts):
                 context.close()
             raise
-        self.soc, self.backend_name = first.soc, first.backend_name
+        self.soc, self.platform, self.backend_name = first.soc, first.platform, first.backend_name
         self.inputs, self.outputs = first.inputs, first.outputs
         self.batch, self.shapes = first.batch, first.shapes
         self._look_ahead = 2 * self.workers
