@@ -1,0 +1,62 @@
+"""Programs that know nothing of the backend: the vendor's class, a pool, an unnamed choice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rknnlite
+from rknnlite import Context
+from rknnlite.api import RKNNLite
+from rknnlite.formats import ModelFile
+from rknnlite.spi import Backend
+
+from .promises import given, promise, same
+
+
+def test_a_program_for_the_vendors_class(
+    context: Context, backend: Backend, model: ModelFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = given(context)
+    expected = context.infer(arrays)
+    monkeypatch.setenv("RKNNLITE_BACKEND", backend.name)
+    rknn = RKNNLite()
+    codes = rknn.load_rknn(str(model.path)), rknn.init_runtime()
+    found = rknn.inference(inputs=arrays)
+    rknn.release()
+    promise(
+        codes == (0, 0),
+        f"load_rknn and init_runtime returned {codes}, the log says why; open takes the bytes of a file, too",
+    )
+    promise(
+        found is not None and same(found, expected),
+        "RKNNLite.inference gives other outputs than Context.infer, or none; the log says why",
+    )
+
+
+def test_a_pool_of_two_workers(context: Context, backend: Backend, model: ModelFile) -> None:
+    frames = [given(context, seed) for seed in range(4)]
+    expected = [context.infer(frame) for frame in frames]
+    with rknnlite.Pool(model, workers=2, backend=backend.name) as pool:
+        found = list(pool.map(frames))
+    promise(
+        len(found) == len(expected) and all(map(same, found, expected)),
+        "a pool gives other outputs than one context; contexts share nothing that a run changes",
+    )
+
+
+def test_reused_outputs_of_the_vendors_class(
+    context: Context, backend: Backend, model: ModelFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RKNNLITE_BACKEND", backend.name)
+    expected = context.infer(given(context))
+    rknn = RKNNLite()
+    rknn.load_rknn(str(model.path))
+    rknn.init_runtime()
+    found = rknn.inference(inputs=given(context), reuse_outputs=True)
+    rknn.release()
+    numbers = [] if found is None else [np.asarray(array) for array in found]
+    promise(
+        same(numbers, expected),
+        "inference(reuse_outputs=True) gives other outputs; get_outputs_into fills every array it is given",
+    )
