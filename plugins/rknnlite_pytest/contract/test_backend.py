@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rknnlite
-from rknnlite import plugins, socs
+from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, RknnError, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Backend, Device, OpenOptions, Probe
@@ -124,11 +124,3 @@ def test_an_illegal_core_mask_does_not_open(backend: Backend, model: ModelFile) 
     remedy = "call context.set_core_mask(options.core_mask) in open where it is not None"
     with refused(ParamInvalid, TargetPlatformUnmatch, call=f"open with core_mask={MASK:#x}", remedy=remedy):
         rknnlite.open(model, backend=backend.name, core_mask=MASK).close()
-
-
-def test_it_is_found_by_its_name(unopened: Backend) -> None:
-    found = plugins.backends().get(unopened.name)
-    promise(
-        found is unopened,
-        f"the name {unopened.name!r} leads to {found!r}; register one object of your own name",
-    )

@@ -1,8 +1,7 @@
-"""Programs that know nothing of the backend: the vendor's class, a pool, an unnamed choice."""
+"""Programs that know nothing of the backend: the vendor's class, a pool."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import rknnlite
@@ -42,21 +41,4 @@ def test_a_pool_of_two_workers(context: Context, backend: Backend, model: ModelF
     promise(
         len(found) == len(expected) and all(map(same, found, expected)),
         "a pool gives other outputs than one context; contexts share nothing that a run changes",
-    )
-
-
-def test_reused_outputs_of_the_vendors_class(
-    context: Context, backend: Backend, model: ModelFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RKNNLITE_BACKEND", backend.name)
-    expected = context.infer(given(context))
-    rknn = RKNNLite()
-    rknn.load_rknn(str(model.path))
-    rknn.init_runtime()
-    found = rknn.inference(inputs=given(context), reuse_outputs=True)
-    rknn.release()
-    numbers = [] if found is None else [np.asarray(array) for array in found]
-    promise(
-        same(numbers, expected),
-        "inference(reuse_outputs=True) gives other outputs; get_outputs_into fills every array it is given",
     )
