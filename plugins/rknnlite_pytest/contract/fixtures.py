@@ -17,7 +17,7 @@ from rknnlite.spi import Backend
 
 __all__ = ["backend", "context", "model", "opened", "pytest_generate_tests", "unopened"]
 
-OWN = Path(__file__).with_name("models")
+OWN = Path(__file__).parent
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

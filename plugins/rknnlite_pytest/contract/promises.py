@@ -12,7 +12,11 @@ import pytest
 from rknnlite import Context
 from rknnlite.errors import RknnError
 
-__all__ = ["given", "optional", "promise", "refused", "same"]
+__all__ = ["MASK", "given", "optional", "promise", "refused", "same"]
+
+
+MASK = 1 << 20
+"""A core that no SoC has."""
 
 
 def promise(kept: object, broken: str) -> None:

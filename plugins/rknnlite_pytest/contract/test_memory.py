@@ -14,6 +14,8 @@ from rknnlite.tensor import DType
 
 from .promises import optional, promise, refused, same
 
+__all__: list[str] = []  # pytest collects what is here
+
 
 @pytest.fixture
 def memory(context: Context, backend: Backend) -> Memory:

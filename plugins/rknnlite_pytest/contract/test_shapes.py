@@ -9,6 +9,8 @@ from rknnlite.errors import ParamInvalid
 
 from .promises import given, promise, refused, same
 
+__all__: list[str] = []  # pytest collects what is here
+
 
 @pytest.fixture
 def dynamic(context: Context) -> Context:
