@@ -25,7 +25,7 @@ from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.writing import write_file
 
 from . import recipe
-from .recipe import LIBRARY, RKLLM_LIBRARIES, RKNN3_LIBRARY
+from .recipe import LIBRARY, RKLLM_LIBRARIES, RKNN1_LIBRARY, RKNN3_LIBRARY
 
 __all__ = [
     "Found",
@@ -35,6 +35,7 @@ __all__ = [
     "own_folder",
     "rkllm_library",
     "rkllm_version",
+    "rknn1_library",
     "rknn3_library",
 ]
 
@@ -93,15 +94,24 @@ def find(interpreter_is_named: bool = False) -> Found:
     return Found(_put(prebuilt, link=True), Origin.PREBUILT)
 
 
+def rknn1_library(found: Found) -> Path:
+    """``librknn_api.so`` of toolkits 1.x beside the library that was found, as ``rknn3_library``."""
+    return _beside(found, RKNN1_LIBRARY)
+
+
 def rknn3_library(found: Found) -> Path:
     """``librknn3_api.so`` beside the library that was found; put there where it is not.
 
     Raises as ``library`` does, and BackendUnavailable where Debian's package or the wheel has none.
     """
-    file = found.file.with_name(RKNN3_LIBRARY)
+    return _beside(found, RKNN3_LIBRARY)
+
+
+def _beside(found: Found, name: str) -> Path:
+    file = found.file.with_name(name)
     if found.origin is Origin.BUILT:
-        return _put(_built(RKNN3_LIBRARY))
-    beside = found.file.resolve().with_name(RKNN3_LIBRARY)
+        return _put(_built(name))
+    beside = found.file.resolve().with_name(name)
     if not is_file(beside):
         raise BackendUnavailable(
             f"{beside} is not there: {found.file} was installed without it; install rknnlite again"

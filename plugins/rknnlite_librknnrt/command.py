@@ -10,7 +10,7 @@ from rknnlite._version import __version__
 from rknnlite.spi.command import Command, Console, Exit
 
 from . import build, flags
-from .headers import include_dir, rkllm_include_dir
+from .headers import include_dir, rkllm_include_dir, rknn1_include_dir
 
 __all__ = ["COMMAND"]
 
@@ -23,8 +23,8 @@ class Librknnrt(Command):
 
     name = "librknnrt"
     help = (
-        "librknnrt.so, librknn3_api.so and librkllmrt.so for programs in other languages: where they are, and what compilers "
-        "are told"
+        "librknnrt.so, librknn_api.so, librknn3_api.so and librkllmrt.so for programs in other languages: where they are, and "
+        "what compilers are told"
     )
     examples = (
         "rknnlite librknnrt",
@@ -42,6 +42,11 @@ class Librknnrt(Command):
         parser.add_argument("--include-dir", action="store_true", help="the folder of the headers")
         parser.add_argument("--cflags", action="store_true", help="what compilers are told: the headers")
         parser.add_argument("--libs", action="store_true", help="what linkers are told: the library")
+        parser.add_argument(
+            "--rknn1",
+            action="store_true",
+            help="librknn_api.so for programs of toolkits 1.x (RK1808, RV1126), which lies in the same folder, and its header",
+        )
         parser.add_argument(
             "--rknn3",
             action="store_true",
@@ -64,11 +69,12 @@ class Librknnrt(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         asked = [name for name in _ASKED if getattr(args, name)]
         version = None if args.rkllm is None else build.rkllm_version(args.rkllm)
-        headers = include_dir() if version is None else rkllm_include_dir(version)
+        headers = rknn1_include_dir() if args.rknn1 else include_dir()
+        headers = headers if version is None else rkllm_include_dir(version)
         answers: dict[str, object] = {"include_dir": headers, "cflags": flags.cflags(headers)}
         if console.json or not asked or set(asked) - answers.keys():  # headers need no library
             both = args.dir or args.pkg_config_dir
-            answers.update(_of_the_library(args.rknn3, both, args.pkg_config_dir, version))
+            answers.update(_of_the_library(args, both, version))
         text = " ".join(str(answers[name]) for name in asked)
         console.report(
             answers, text or f"{answers['library']} ({answers['origin']}), starts {sys.executable}"
@@ -76,11 +82,12 @@ class Librknnrt(Command):
         return Exit.OK
 
 
-def _of_the_library(rknn3: bool, both: bool, pkg_config: bool, rkllm: Optional[str]) -> dict[str, object]:
-    """What is known of librknnrt.so, librknn3_api.so, or librkllmrt.so of a version; ``both``: the first two shall be there."""
+def _of_the_library(args: argparse.Namespace, both: bool, rkllm: Optional[str]) -> dict[str, object]:
+    """What is known of the library that is asked for; ``both``: all of one folder shall be there. ``rkllm``: a version."""
     found = build.find()
-    other = build.rknn3_library(found) if rknn3 or both else found.file
-    library = other if rknn3 else found.file
+    rknn1 = build.rknn1_library(found) if args.rknn1 or both else found.file
+    rknn3 = build.rknn3_library(found) if args.rknn3 or both else found.file
+    library = rknn1 if args.rknn1 else rknn3 if args.rknn3 else found.file
     if rkllm is not None:
         library = build.rkllm_library(found, rkllm)
     folder = library.parent
@@ -92,7 +99,7 @@ def _of_the_library(rknn3: bool, both: bool, pkg_config: bool, rkllm: Optional[s
         "version": __version__,
         "interpreter": sys.executable,
     }
-    if pkg_config:
+    if args.pkg_config_dir:
         answers["pkg_config_dir"] = flags.write_pkg_config(found.file.parent)
     return answers
 

@@ -25,7 +25,7 @@ class Exec(Command):
     """See the module."""
 
     name = "exec"
-    help = "run a program with librknnrt.so, librknn3_api.so and librkllmrt.so of rknnlite in the place of the vendor's"
+    help = "run a program with rknnlite's librknnrt.so, librknn_api.so, librknn3_api.so, librkllmrt.so in the place of the vendor's"
     examples = (
         "rknnlite exec -- ./program model.rknn picture.jpg",
         "rknnlite exec -- ctest --test-dir build",
@@ -41,6 +41,7 @@ class Exec(Command):
             console.note("exec: name a program: rknnlite exec -- ./program ARGUMENTS")
             return Exit.USAGE
         found = build.find(interpreter_is_named=True)
+        build.rknn1_library(found)
         build.rknn3_library(found)
         rkllm = build.rkllm_library(found)
         paths = [

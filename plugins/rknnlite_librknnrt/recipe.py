@@ -1,4 +1,5 @@
-"""What the C libraries are made of, and what compiles them: librknnrt.so, librknn3_api.so for hosts of RK182x, librkllmrt.so.
+"""What the C libraries are made of, and what compiles them: librknnrt.so, librknn_api.so for toolkits 1.x, librknn3_api.so for
+hosts of RK182x, librkllmrt.so.
 
 librkllmrt.so is compiled once for each layout of its API, by the name ``rkllm-VERSION/librkllmrt.so``.
 
@@ -13,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
-    "CLIENT", "INCLUDE", "LIBRARIES", "LIBRARY", "MADE_OF", "RKLLM_INCLUDE", "RKLLM_LIBRARIES", "RKNN3_LIBRARY", "command",
-    "digest", "files", "flags", "glibc_needed", "include_flags", "version_flag",
+    "CLIENT", "INCLUDE", "LIBRARIES", "LIBRARY", "MADE_OF", "RKLLM_INCLUDE", "RKLLM_LIBRARIES", "RKNN1_LIBRARY", "RKNN3_LIBRARY",
+    "command", "digest", "files", "flags", "glibc_needed", "include_flags", "version_flag",
 ]  # fmt: skip
 
-LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn3_api.so"
+LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn_api.so", "librknn3_api.so"
 CLIENT, INCLUDE, RKLLM_INCLUDE = (
     Path(__file__).with_name(name) for name in ("client", "include", "rkllm_include")
 )
@@ -26,10 +27,11 @@ RKLLM_LIBRARIES = {
     version: f"rkllm-{version}/librkllmrt.so" for version in ("1.1.4", "1.2.0", "1.2.1b1", "1.2.3", "1.3.0")
 }
 """Last version of a layout -> its library."""
-LIBRARIES = (LIBRARY, RKNN3_LIBRARY, *RKLLM_LIBRARIES.values())
+LIBRARIES = (LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY, *RKLLM_LIBRARIES.values())
 _COMMON = CLIENT / "common"
 _SOURCES = {
     LIBRARY: (_COMMON, CLIENT / "rknnrt", INCLUDE),
+    RKNN1_LIBRARY: (_COMMON, CLIENT / "rknnrt", CLIENT / "rknn1", INCLUDE),
     RKNN3_LIBRARY: (_COMMON, CLIENT / "rknn3", INCLUDE),
     **{
         name: (_COMMON, CLIENT / "rkllm", RKLLM_INCLUDE / version)
@@ -45,7 +47,8 @@ _FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread")
 def flags(library: str = LIBRARY) -> tuple[str, ...]:
     """What compilers are told for a library."""
     version = [f'-DRKLLM_VERSION="{version}"' for version, name in RKLLM_LIBRARIES.items() if name == library]
-    return (*_FLAGS, f"-Wl,-soname,{Path(library).name}", *version)
+    renamed = ("-include", "renamed.h") if library == RKNN1_LIBRARY else ()
+    return (*_FLAGS, f"-Wl,-soname,{Path(library).name}", *version, *renamed)
 
 
 def files(library: str = LIBRARY) -> list[Path]:
