@@ -141,6 +141,28 @@ def test_the_backend_for_boards_leaves_it_alone(monkeypatch: pytest.MonkeyPatch)
     assert not found.available and "rknnlite's own library" in found.reason
 
 
+SCRIPT = """
+import sys
+import numpy as np
+from rknnlite.api import RKNNLite
+
+rknn_lite = RKNNLite(verbose=False)
+assert rknn_lite.load_rknn(sys.argv[1], load_model_in_npu=False) == 0
+print(rknn_lite.list_devices())
+ret = rknn_lite.init_runtime(
+    target="rv1126", target_sub_class=None, device_id=None, perf_debug=True, eval_mem=True, async_mode=False, rknn2precompile=False
+)
+assert ret == 0, "Init runtime environment failed"
+print(rknn_lite.get_sdk_version())
+img = np.fromfile(sys.argv[2] + "/in0.u8", np.uint8).reshape(32, 32, 3)  # without a batch dimension
+outputs = rknn_lite.inference(inputs=[img], data_type="uint8", data_format="nhwc", inputs_pass_through=None, get_frame_id=True)
+assert outputs[-1] == 0
+assert (outputs[0].reshape(-1) == np.fromfile(sys.argv[2] + "/out0.f32", np.float32)).all()
+print("digit", outputs[0].reshape(-1).argmax())
+rknn_lite.release()
+"""
+
+
 @pytest.mark.slow
 def test_it_runs_under_exec_and_the_command_tells_how_to_compile(tmp_path: Path) -> None:
     needs("gcc")
@@ -173,3 +195,9 @@ def test_it_runs_under_exec_and_the_command_tells_how_to_compile(tmp_path: Path)
     subprocess.run(compile_, check=True)
     assert "model input num: 1" in command("exec", "--", tmp_path / "demo", DIGITS, tmp_path)
     assert np.fromfile(tmp_path / "out0.f32", np.float32).size == 10
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, "utf-8")
+    told = command(
+        "exec", "--", sys.executable, script, DIGITS, tmp_path
+    )  # which finds a librknn_api.so that is ours
+    assert "None devices connected." in told and "API: rknnlite CPU reference" in told and "\ndigit " in told

@@ -74,7 +74,8 @@ class ServedNetwork:
         self.identity = before if before == identity_of(source) else None
         self._kept = 0
         self._bound = BoundContexts(
-            functools.partial(self.open_apart, threads=max(1, processors() // self.pool.workers)), self.pool.workers
+            functools.partial(self.open_apart, threads=max(1, processors() // self.pool.workers)),
+            self.pool.workers,
         )
         batch = 1 if self.pool.shapes else max(1, self.pool.batch)
         self._batches = Batches(self.pool.inputs, self.pool.outputs, batch)
