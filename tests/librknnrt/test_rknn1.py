@@ -16,7 +16,7 @@ from rknnlite_librknnrt.headers import rknn1_include_dir
 from rknnlite_rknn1rt import abi
 
 import rknnlite
-from tests.librknnrt.clients import PROGRAMS, environment, library, made, run
+from tests.librknnrt.clients import PROGRAMS, WATCHED, environment, library, made, run
 from tests.librknnrt.goldens import inferred, pixels, write
 from tests.support.corpus import EXAMPLES, ROOT
 from tests.support.needs import needs
@@ -31,7 +31,7 @@ def program(name: str) -> Path:
     needs("gcc")
     lib = library(name=recipe.RKNN1_LIBRARY)
     command = [
-        "gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{rknn1_include_dir()}", f"-I{PROGRAMS}", "-o", "{out}",
+        "gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", *WATCHED, f"-I{rknn1_include_dir()}", f"-I{PROGRAMS}", "-o", "{out}",
         str(PROGRAMS1 / name), f"-L{lib.parent}", "-lrknn_api",
     ]  # fmt: skip
     inputs = [PROGRAMS1 / name, lib, PROGRAMS / "check.h", *rknn1_include_dir().glob("*.h")]
