@@ -129,6 +129,19 @@ def test_the_header_has_the_measured_structures(tmp_path: Path) -> None:
             expected.append(getattr(struct, field[0]).offset)
     (tmp_path / "sizes.c").write_text("\n".join([*lines, "return 0; }"]), "utf-8")
     subprocess.run(["gcc", f"-I{rknn1_include_dir()}", "sizes.c", "-o", "sizes"], cwd=tmp_path, check=True)
+    needs("g++")
+    command = [
+        "g++",
+        "-x",
+        "c++",
+        "-std=c++11",
+        "-Wall",
+        "-Werror",
+        "-fsyntax-only",
+        f"-I{rknn1_include_dir()}",
+        "sizes.c",
+    ]
+    subprocess.run(command, cwd=tmp_path, check=True)
     told = subprocess.run([tmp_path / "sizes"], capture_output=True, text=True, check=True).stdout
     assert list(map(int, told.split())) == expected
 

@@ -1,4 +1,4 @@
-/* Memory of toolkits 1.x: mapped by the library, and created tensor by tensor. MODEL FOLDER with native.u8 (elements as the tensor has
+/* Memory of toolkits 1.x: mapped by the library, and created tensor by tensor; elements that pass through. MODEL FOLDER with native.u8 (elements as the tensor has
  * them) and stored.u8. */
 #include "check.h"
 
@@ -46,6 +46,30 @@ int main(int argc, char **argv)
         OK(rknn_destroy_mem(ctx, mem[i]));
     strcpy(attrs[0].name, "no such tensor");
     FAILS(rknn_set_io_mem(ctx, NULL, &attrs[0]));
+    OK(rknn_destroy(ctx));
+
+    /* Inputs mapped, outputs fetched, as the demo of that time does; then elements that pass through the common path. */
+    OK(rknn_init(&ctx, model, (uint32_t)size, 0));
+    OK(rknn_inputs_map(ctx, 1, &in));
+    memcpy(in.logical_addr, elements, length);
+    for (int turn = 0; turn < 2; turn++) {
+        OK(rknn_inputs_sync(ctx, 1, &in));
+        OK(rknn_run(ctx, NULL));
+        rknn_output output = {.want_float = 0};
+        OK(rknn_outputs_get(ctx, 1, &output, NULL));
+        same(argv[2], "stored.u8", output.buf, output.size);
+        OK(rknn_outputs_release(ctx, 1, &output));
+    }
+    OK(rknn_inputs_unmap(ctx, 1, &in));
+    OK(rknn_destroy(ctx));
+    OK(rknn_init(&ctx, model, (uint32_t)size, 0));
+    rknn_input input = {.buf = elements, .size = (uint32_t)length, .pass_through = 1, .type = RKNN_TENSOR_UINT8, .fmt = RKNN_TENSOR_NCHW};
+    OK(rknn_inputs_set(ctx, 1, &input));
+    OK(rknn_run(ctx, NULL));
+    rknn_output output = {.want_float = 0};
+    OK(rknn_outputs_get(ctx, 1, &output, NULL));
+    same(argv[2], "stored.u8", output.buf, output.size);
+    OK(rknn_outputs_release(ctx, 1, &output));
     OK(rknn_destroy(ctx));
     free(model);
     free(elements);
