@@ -10,7 +10,7 @@ from rknnlite._version import __version__
 from rknnlite.spi.command import Command, Console, Exit
 
 from . import build, flags, recipe
-from .headers import include_dir, rkllm_include_dir
+from .headers import include_dir, rkllm_include_dir, rknn1_include_dir
 
 __all__ = ["COMMAND"]
 
@@ -23,7 +23,8 @@ class Librknnrt(Command):
 
     name = "librknnrt"
     help = (
-        "librknnrt.so, librknnmrt.so, librknn3_api.so and librkllmrt.so for programs in other languages: where they are, and "
+        "librknnrt.so, librknnmrt.so, librknn_api.so, librknn3_api.so and librkllmrt.so for programs in other languages: where "
+        "they are, and "
         "what compilers are told"
     )
     examples = (
@@ -48,6 +49,11 @@ class Librknnrt(Command):
             help="librknnmrt.so for RV1103 and RV1106, which lies in the same folder",
         )
         parser.add_argument(
+            "--rknn1",
+            action="store_true",
+            help="librknn_api.so for programs of toolkits 1.x (RK1808, RV1126), which lies in the same folder, and its header",
+        )
+        parser.add_argument(
             "--rknn3",
             action="store_true",
             help="librknn3_api.so for hosts of RK182x, which lies in the same folder",
@@ -69,19 +75,23 @@ class Librknnrt(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         asked = [name for name in _ASKED if getattr(args, name)]
         version = None if args.rkllm is None else build.rkllm_version(args.rkllm)
-        headers = include_dir() if version is None else rkllm_include_dir(version)
+        headers = rknn1_include_dir() if args.rknn1 else include_dir()
+        headers = headers if version is None else rkllm_include_dir(version)
         answers: dict[str, object] = {"include_dir": headers, "cflags": flags.cflags(headers)}
         if console.json or not asked or set(asked) - answers.keys():  # headers need no library
             both = args.dir or args.pkg_config_dir
-            wanted = (
-                recipe.MINI_LIBRARY if args.mini else recipe.RKNN3_LIBRARY if args.rknn3 else recipe.LIBRARY
-            )
-            answers.update(_of_the_library(wanted, both, args.pkg_config_dir, version))
+            answers.update(_of_the_library(_wanted(args), both, args.pkg_config_dir, version))
         text = " ".join(str(answers[name]) for name in asked)
         console.report(
             answers, text or f"{answers['library']} ({answers['origin']}), starts {sys.executable}"
         )
         return Exit.OK
+
+
+def _wanted(args: argparse.Namespace) -> str:
+    """Which library of the folder is asked for."""
+    named = {recipe.MINI_LIBRARY: args.mini, recipe.RKNN1_LIBRARY: args.rknn1, recipe.RKNN3_LIBRARY: args.rknn3}
+    return next((library for library, asked in named.items() if asked), recipe.LIBRARY)
 
 
 def _of_the_library(

@@ -8,7 +8,7 @@ from typing import Optional
 
 from rknnlite.errors import ParamInvalid
 
-__all__ = ["LIBRARIES", "include_dir", "pkg_config", "rkllm_include_dir"]
+__all__ = ["LIBRARIES", "include_dir", "pkg_config", "rkllm_include_dir", "rknn1_include_dir"]
 
 LIBRARIES = ("librknnrt", "librknnmrt", "librknn3_api")
 """Names of the pkg-config files, without ``.pc``."""
@@ -17,6 +17,11 @@ LIBRARIES = ("librknnrt", "librknnmrt", "librknn3_api")
 def include_dir() -> Path:
     """The folder with ``rknn_api.h``, ``rknn_matmul_api.h``, ``rknn_custom_op.h`` and ``rknn3_api.h``, for ``-I``."""
     return Path(__file__).with_name("include")
+
+
+def rknn1_include_dir() -> Path:
+    """The folder with the ``rknn_api.h`` of toolkits 1.x, whose name is that of the later one."""
+    return Path(__file__).with_name("rknn1_include")
 
 
 def rkllm_include_dir(version: str) -> Path:

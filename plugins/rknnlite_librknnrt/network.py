@@ -221,7 +221,7 @@ class Network:
         outputs.fetch(self._opened)
         places, outputs.places_to_send = outputs.places_to_send, b""
         fds, outputs.fd_to_send = tuple(outputs.fd_to_send), []
-        return Reply(places, (self._frames.fetched, 1, outputs.size), fds)
+        return Reply(places, (self._frames.fetched, 1, outputs.size, max(0, self._frames.last)), fds)
 
     # -- memory -------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What the C libraries are made of, and what compiles them.
 
-librknnrt.so, librknnmrt.so for RV1103 and RV1106, librknn3_api.so for hosts of RK182x, librkllmrt.so; and what stands for
-libraries that programs for RV1103 and RV1106 use besides.
+librknnrt.so, librknnmrt.so for RV1103 and RV1106, librknn_api.so for toolkits 1.x, librknn3_api.so for hosts of RK182x,
+librkllmrt.so; and what stands for libraries that programs for RV1103 and RV1106 use besides.
 
 librkllmrt.so is compiled once for each layout of its API, by the name ``rkllm-VERSION/librkllmrt.so``.
 
@@ -17,12 +17,12 @@ from pathlib import Path
 
 __all__ = [
     "BOARD_LIBRARIES", "CLIENT", "INCLUDE", "IN_ONE_FOLDER", "LIBRARIES", "LIBRARY", "MADE_OF", "MINI_LIBRARY",
-    "RKLLM_INCLUDE", "RKLLM_LIBRARIES", "RKNN3_LIBRARY", "command", "digest", "files", "flags", "glibc_needed", "include_flags",
-    "version_flag",
+    "RKLLM_INCLUDE", "RKLLM_LIBRARIES", "RKNN1_LIBRARY", "RKNN3_LIBRARY", "command", "digest", "files", "flags", "glibc_needed",
+    "include_flags", "version_flag",
 ]  # fmt: skip
 
-LIBRARY, MINI_LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknnmrt.so", "librknn3_api.so"
-IN_ONE_FOLDER = (LIBRARY, MINI_LIBRARY, RKNN3_LIBRARY)
+LIBRARY, MINI_LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknnmrt.so", "librknn_api.so", "librknn3_api.so"
+IN_ONE_FOLDER = (LIBRARY, MINI_LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY)
 BOARD_LIBRARIES = ("board/librockit.so", "board/libmpimmz.so", "board/librga.so")
 """What stands for libraries of boards, where a machine has none of them."""
 CLIENT, INCLUDE, RKLLM_INCLUDE = (
@@ -38,6 +38,7 @@ _COMMON = CLIENT / "common"
 _SOURCES = {
     LIBRARY: (_COMMON, CLIENT / "rknnrt", INCLUDE),
     MINI_LIBRARY: (_COMMON, CLIENT / "rknnrt", CLIENT / "rknnmrt", INCLUDE),
+    RKNN1_LIBRARY: (_COMMON, CLIENT / "rknnrt", CLIENT / "rknn1", INCLUDE),
     RKNN3_LIBRARY: (_COMMON, CLIENT / "rknn3", INCLUDE),
     **{name: (CLIENT / room,) for name, room in zip(BOARD_LIBRARIES, ("mpi", "mpi", "rga"))},
     **{
@@ -48,6 +49,7 @@ _SOURCES = {
 """Library -> the folders of its sources and headers; the last part of its name is its SONAME, too."""
 _DEFINED = {
     MINI_LIBRARY: ("-DRKNN_MINI",),
+    RKNN1_LIBRARY: ("-include", "renamed.h"),
     **{name: (f'-DRKLLM_VERSION="{version}"',) for version, name in RKLLM_LIBRARIES.items()},
 }
 MADE_OF = "made-of"

@@ -66,7 +66,7 @@ def library(*flags: str, name: str = recipe.LIBRARY) -> Path:
     files = recipe.files(name)
     sources = [str(file) for file in files if file.suffix == ".c"]
     soname = f"-Wl,-soname,{Path(name).name}"
-    version = [flag for flag in recipe.flags(name) if flag.startswith("-DRK")]
+    version = recipe.flags(name)[len(recipe.flags()) :]  # what this library has besides
     command = [
         "gcc",
         *_LIBRARY,
