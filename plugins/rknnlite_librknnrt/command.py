@@ -90,7 +90,11 @@ class Librknnrt(Command):
 
 def _wanted(args: argparse.Namespace) -> str:
     """Which library of the folder is asked for."""
-    named = {recipe.MINI_LIBRARY: args.mini, recipe.RKNN1_LIBRARY: args.rknn1, recipe.RKNN3_LIBRARY: args.rknn3}
+    named = {
+        recipe.MINI_LIBRARY: args.mini,
+        recipe.RKNN1_LIBRARY: args.rknn1,
+        recipe.RKNN3_LIBRARY: args.rknn3,
+    }
     return next((library for library, asked in named.items() if asked), recipe.LIBRARY)
 
 

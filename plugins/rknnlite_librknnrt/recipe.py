@@ -21,7 +21,12 @@ __all__ = [
     "include_flags", "version_flag",
 ]  # fmt: skip
 
-LIBRARY, MINI_LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknnmrt.so", "librknn_api.so", "librknn3_api.so"
+LIBRARY, MINI_LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY = (
+    "librknnrt.so",
+    "librknnmrt.so",
+    "librknn_api.so",
+    "librknn3_api.so",
+)
 IN_ONE_FOLDER = (LIBRARY, MINI_LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY)
 BOARD_LIBRARIES = ("board/librockit.so", "board/libmpimmz.so", "board/librga.so")
 """What stands for libraries of boards, where a machine has none of them."""

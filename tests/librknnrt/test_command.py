@@ -66,7 +66,14 @@ def test_a_program_for_a_host_of_rk182x_is_compiled_and_run(call: Call, tmp_path
     subprocess.run(["cc", "program.c", *words, "-o", "program"], cwd=tmp_path, check=True)
     folder = call("librknnrt", "--dir").out.rstrip("\n")
     names = {file.name for file in Path(folder).iterdir()}
-    assert names == {"interpreter", "librknnrt.so", "librknnmrt.so", "librknn_api.so", "librknn3_api.so", "board"}
+    assert names == {
+        "interpreter",
+        "librknnrt.so",
+        "librknnmrt.so",
+        "librknn_api.so",
+        "librknn3_api.so",
+        "board",
+    }
     done = subprocess.run(
         [tmp_path / "program"], env={"LD_LIBRARY_PATH": folder}, capture_output=True, text=True, check=True
     )
