@@ -20,6 +20,7 @@ __all__ = ["NodeView"]
 Array = NDArray[Any]
 _SUMS = ("GlobalAveragePool", "ReduceMean", "ReduceSum")
 """Exact of integers, and of floats as their order has it."""
+_SUMS_OF_TWO = ("Add", "AddRelu", "Sub", "SubRelu")
 
 
 class NodeView:
@@ -131,6 +132,19 @@ class NodeView:
         if tensor.value_range is not None:
             step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
         return step if step > 0 else None
+
+    @cached_property
+    def sum_factors(self) -> Optional[tuple[np.float32, np.float32]]:
+        """How many steps of the result a step of each operand is, where a sum is made in such steps, else None.
+
+        So does the NPU of the first toolkit, in float32: a * first + zero point + b * second (measured, ties to even).
+        """
+        known = self.node.op in _SUMS_OF_TWO and len(self.inputs) == 2 and self.outputs[0].zero_first
+        quants = [tensor.quant for tensor in (*self.inputs, *self.outputs) if tensor is not None]
+        if not known or None in quants:
+            return None
+        first, second, result = (np.float32(quant.scale) for quant in quants if quant is not None)
+        return first * (1 / result), second * (1 / result)
 
     def ints(self, position: int, name: str) -> Optional[list[int]]:
         """A list of integers from a constant operand, else from attribute ``name``; None when absent."""

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 Lowering = Callable[["GraphBuilder", NodeEntry], None]
 Shape = tuple[int, ...]
 _LOWERINGS: dict[str, Lowering] = {}
-_ROOMS = ("layers", "functions", "norms", "moves", "blocks")
+_ROOMS = ("layers", "pools", "functions", "norms", "moves", "blocks")
 _MOST_ELEMENTS = 1 << 31
 _RELU = "RELU"
 
@@ -173,6 +173,14 @@ class GraphBuilder:
         self.fused[behind.index] = entry
         return behind
 
+    def type_of(self, entry: NodeEntry, port: int = 0) -> TensorEntry:
+        """What the file says of the tensor that a port of a node writes; raises ModelInvalid where it says nothing."""
+        norm = entry.outputs.get(port)
+        found = self.found.virtuals.get((entry.index, port)) if norm is None else self.found.norms[norm]
+        if found is None:
+            raise self.fail(entry, f"output {port} has neither a size nor a type")
+        return found
+
     def output(self, entry: NodeEntry, shape: Sequence[int], port: int = 0) -> int:
         """The tensor that a port of a node writes; raises ModelInvalid where the file has another shape for it."""
         norm = entry.outputs.get(port)
@@ -181,9 +189,7 @@ class GraphBuilder:
             if math.prod(known.shape) != math.prod(shape):
                 raise self.fail(entry, f"it gives {list(shape)}, the file says {list(known.shape)}")
             return self._norm(norm, TensorRole.ACTIVATION)
-        virtual = self.found.virtuals.get((entry.index, port))
-        if virtual is None:
-            raise self.fail(entry, f"output {port} has neither a size nor a type")
+        virtual = self.type_of(entry, port)
         if math.prod(shape) > _MOST_ELEMENTS or min(shape, default=1) < 1:
             raise self.fail(entry, f"its result has the impossible shape {list(shape)}")
         made = self.add(

@@ -1,4 +1,4 @@
-"""Layers with weights, pools and recurrent layers."""
+"""Layers with weights and recurrent layers."""
 
 from __future__ import annotations
 
@@ -208,38 +208,6 @@ def _emit(
         params.multiplier = np.full(params.weight_shape[0], unit, np.float64)
     node = build.emit(op, entry, [x], [y])
     node.conv, node.stage, node.fused, node.doubts = params, stage, fused_op(op), doubts
-
-
-@lowers("POOL")
-def pool(build: GraphBuilder, entry: NodeEntry) -> None:
-    """MAX leaves out what lies outside; AVG divides by the full window, padding included."""
-    x = build.input(entry)
-    n, channels, height, width = build.shape(x)
-    kw, kh = numbers(build, entry, "ksize", (1, 1), 1)
-    sx, sy = numbers(build, entry, "stride", (1, 1), 1)
-    left, right, top, bottom = numbers(build, entry, "pad", (0, 0, 0, 0))
-    up = str(entry.attrs.get("round_type", "")).endswith("CEIL")
-    rows = _steps(height + top + bottom - kh, sy, up)
-    columns = _steps(width + left + right - kw, sx, up)
-    y = build.output(entry, (n, channels, rows, columns))
-    rows, columns = build.shape(y)[2:]
-    kind = str(entry.attrs.get("type", ""))
-    window = [top, left, (rows - 1) * sy + kh - height - top, (columns - 1) * sx + kw - width - left]
-    attrs: dict[str, Any] = {
-        "kernel_shape": [kh, kw],
-        "strides": [sy, sx],
-        "pads": [max(0, p) for p in window],
-    }
-    if kind.endswith("MAX"):
-        build.emit("MaxPool", entry, [x], [y], **attrs)
-    elif kind.endswith("AVG"):
-        build.emit("AveragePool", entry, [x], [y], count_include_pad=1, **attrs)
-    else:
-        raise build.unsupported(entry, f"pooling of type {kind[:80]!r} is not known")
-
-
-def _steps(room: int, stride: int, up: bool) -> int:
-    return (-(-room // stride) if up else room // stride) + 1
 
 
 @lowers("LSTM", "LSTM_OVXLIB")

@@ -48,6 +48,9 @@ def _whole(node: LoweredNode) -> bool:
 
 def _folded(kind: str, onnx: str) -> None:
     def write(node: LoweredNode) -> None:
+        if node.view.sum_factors is not None:
+            _sum_in_steps(node, kind)
+            return
         first, *others = _operands(node)
         for other in others:
             first = node.emit(onnx, first, other)
@@ -59,6 +62,17 @@ def _folded(kind: str, onnx: str) -> None:
             node.store(first)
 
     lowers(kind)(write)
+
+
+def _sum_in_steps(node: LoweredNode, kind: str) -> None:
+    """As the CPU reference: the zero point between the first and the second operand."""
+    factors, y = node.view.sum_factors, node.outputs[0]
+    assert factors is not None and y.quant is not None
+    zero = node.const(y.quant.zero_point)
+    a, b = (node.emit("Mul", node.centred(i), node.const(factor)) for i, factor in enumerate(factors))
+    found = node.emit(_FOLDED[kind], node.emit("Add", a, zero), b)
+    whole = node.emit("Sub", node.emit("Round", found), zero)
+    node.values.store_centred(y.index, node.emit("Relu", whole) if kind.endswith("Relu") else whole)
 
 
 for _kind, _onnx in _FOLDED.items():

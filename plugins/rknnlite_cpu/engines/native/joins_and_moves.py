@@ -72,6 +72,12 @@ def _join(code: str, rectify: bool, writer: Writer, view: NodeView) -> None:
     op.numbers = {"unit": x.quant.scale, "other_unit": other.quant.scale}
     op.flags = Flag.RECTIFY if rectify else 0
     output_numbers(writer, op, y)
+    if view.sum_factors is not None:
+        shift, turned = op.numbers["first_low"], x is not view.tensor(0)
+        unit, other_unit = map(float, reversed(view.sum_factors) if turned else view.sum_factors)
+        op.numbers |= {"unit": unit, "other_unit": other_unit}
+        op.numbers |= {"first_low": 0.0 if turned else shift, "first_high": shift if turned else 0.0}
+        op.numbers["low"] = max(op.numbers["low"], shift) if rectify else op.numbers["low"]
     writer.ops.append(op)
 
 
