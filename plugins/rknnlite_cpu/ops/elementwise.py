@@ -33,7 +33,7 @@ def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
 
     def build(view: NodeView) -> Kernel:
         check_operands(view, 1 if name in _SINGLE else 2)
-        kernel = real_kernel(view, run) if view.sum_factors is None else _sum_in_steps(view)
+        kernel = real_kernel(view, run) if view.steps_of_sum is None else _sum_in_steps(view)
         shapes = [tensor.shape for tensor in view.inputs if tensor is not None]
         try:
             same = prod(np.broadcast_shapes(*shapes)) == prod(view.outputs[0].shape)
@@ -47,20 +47,17 @@ def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
 
 
 def _sum_in_steps(view: NodeView) -> Kernel:
-    """See ``NodeView.sum_factors``."""
-    factors, y = view.sum_factors, view.outputs[0]
-    assert factors is not None and y.quant is not None
-    first, second = factors
-    second = -second if view.node.op.startswith("Sub") else second
-    zero, (low, high) = np.float32(y.quant.zero_point), centred_range(y)
+    """See ``NodeView.steps_of_sum``."""
+    steps, (low, high) = view.steps_of_sum, centred_range(view.outputs[0])
+    assert steps is not None
     low = np.float32(0) if view.node.op.endswith("Relu") else low
     fixed = [centred_constant(view, i) if view.is_const(i) else None for i in (0, 1)]
 
     def kernel(values: list[Array]) -> list[Array]:
         live = iter(values)
         a, b = (next(live) if each is None else each for each in fixed)
-        steps = np.rint((a * first + zero) + b * second) - zero
-        return [np.clip(steps, low, high)]
+        found = ((a * steps.first + steps.zero) + b * steps.second) * steps.factor
+        return [np.clip(np.rint(found) - steps.zero, low, high)]
 
     return kernel
 

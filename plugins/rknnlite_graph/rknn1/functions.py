@@ -68,7 +68,21 @@ def unary(build: GraphBuilder, entry: NodeEntry) -> None:
             node.doubts.append("the chip maker's simulator does not run it")
 
 
-@lowers(*_BINARY)
+@lowers("ADD", "SUBTRACT")
+def joined(build: GraphBuilder, entry: NodeEntry) -> None:
+    """Of two results of uint8 it is a convolution of both, and a RELU behind it part of that; see ``NodeView.steps_of_sum``."""
+    a, b = build.input(entry, 0), build.input(entry, 1)
+    shape = np.broadcast_shapes(build.shape(a), build.shape(b))
+    weighed = a != b and build.shape(a) == build.shape(b)
+    weighed = weighed and all(build.is_between(entry, slot) for slot in (0, 1))
+    types = (build.tensors[a], build.tensors[b], build.type_of(entry))
+    weighed = weighed and all(each.dtype is DType.UINT8 and each.quant is not None for each in types)
+    last = build.relu_behind(entry) if weighed else entry
+    op = _BINARY[entry.op[len("VSI_NN_OP_") :]] + ("" if last is entry else "Relu")
+    build.emit(op, last, [a, b], [build.output(last, shape)], **({"weighed": 1} if weighed else {}))
+
+
+@lowers(*(set(_BINARY) - {"ADD", "SUBTRACT"}))
 def binary(build: GraphBuilder, entry: NodeEntry) -> None:
     a, b = build.input(entry, 0), build.input(entry, 1)
     name = entry.op[len("VSI_NN_OP_") :]

@@ -48,7 +48,7 @@ def _whole(node: LoweredNode) -> bool:
 
 def _folded(kind: str, onnx: str) -> None:
     def write(node: LoweredNode) -> None:
-        if node.view.sum_factors is not None:
+        if node.view.steps_of_sum is not None:
             _sum_in_steps(node, kind)
             return
         first, *others = _operands(node)
@@ -65,14 +65,16 @@ def _folded(kind: str, onnx: str) -> None:
 
 
 def _sum_in_steps(node: LoweredNode, kind: str) -> None:
-    """As the CPU reference: the zero point between the first and the second operand."""
-    factors, y = node.view.sum_factors, node.outputs[0]
-    assert factors is not None and y.quant is not None
-    zero = node.const(y.quant.zero_point)
-    a, b = (node.emit("Mul", node.centred(i), node.const(factor)) for i, factor in enumerate(factors))
-    found = node.emit(_FOLDED[kind], node.emit("Add", a, zero), b)
+    """As the CPU reference, see ``NodeView.steps_of_sum``."""
+    steps = node.view.steps_of_sum
+    assert steps is not None
+    zero = node.const(steps.zero)
+    a, b = (node.emit("Mul", node.centred(i), node.const(factor)) for i, factor in enumerate(steps[:2]))
+    found = node.emit("Mul", node.emit("Add", node.emit("Add", a, zero), b), node.const(steps.factor))
     whole = node.emit("Sub", node.emit("Round", found), zero)
-    node.values.store_centred(y.index, node.emit("Relu", whole) if kind.endswith("Relu") else whole)
+    node.values.store_centred(
+        node.outputs[0].index, node.emit("Relu", whole) if kind.endswith("Relu") else whole
+    )
 
 
 for _kind, _onnx in _FOLDED.items():
