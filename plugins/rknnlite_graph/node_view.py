@@ -158,8 +158,8 @@ class NodeView:
             zero = np.float32(self.outputs[0].quant.zero_point if self.outputs[0].quant else 0)
             return StepsOfSum(first * (1 / result), sign * (second * (1 / result)), zero, np.float32(1))
         step = (max(first, second) if sign > 0 else first + second) / np.float32(255)
-        weights = (np.float32(np.rint(float(each) / float(step))) for each in (first, sign * second))
-        return StepsOfSum(*weights, np.float32(0), np.float32(float(step) / float(result)))
+        a, b = (np.float32(np.rint(float(each) / float(step))) for each in (first, sign * second))
+        return StepsOfSum(a, b, np.float32(0), np.float32(float(step) / float(result)))
 
     def ints(self, position: int, name: str) -> Optional[list[int]]:
         """A list of integers from a constant operand, else from attribute ``name``; None when absent."""

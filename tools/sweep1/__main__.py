@@ -15,6 +15,7 @@ import argparse
 import fnmatch
 import shlex
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +24,20 @@ from rknnlite.errors import RknnError
 
 from .answers import answer, nearness
 from .cases import CASES
+from .networks import NETWORKS, drawn_network
+
+EVERY = {**CASES, **NETWORKS, **{f"drawn_{seed}": partial(drawn_network, seed) for seed in range(100)}}
+"""Drawn networks are for a search: ``--only 'drawn_1?'``."""
 
 
 def _chosen(args: argparse.Namespace) -> list[str]:
-    return [name for name in CASES if fnmatch.fnmatch(name, args.only)]
+    return [name for name in EVERY if fnmatch.fnmatch(name, args.only)]
 
 
 def _write(args: argparse.Namespace) -> None:
     args.folder.mkdir(parents=True, exist_ok=True)
     for name in _chosen(args):
-        file = CASES[name]()
+        file = EVERY[name]()
         (args.folder / f"{name}.rknn").write_bytes(file.data)
         arrays = {f"x{number}": array for number, array in enumerate(file.stored_inputs())}
         np.savez_compressed(args.folder / f"{name}.in.npz", **arrays)
@@ -58,7 +63,7 @@ def _answers(folder: Path, name: str) -> list[np.ndarray]:
 def _compare(args: argparse.Namespace) -> None:
     print("| case | against the simulator |\n| --- | --- |")
     for name in _chosen(args):
-        file = CASES[name]()
+        file = EVERY[name]()
         if not (args.folder / f"{name}.out.npz").exists():
             print(f"| {name} | the simulator has no answer |")
             continue

@@ -44,7 +44,9 @@ class Net:
         width *= float(self.rng.uniform(0.7, 1.1))
         return u8(float(np.float32(width / 255)), round(255 * low))
 
-    def node(self, op: str, reads: list[Ref | None], dtype: Any, shape: Shape, nn: Any = None, vx: Any = None) -> Value:
+    def node(
+        self, op: str, reads: list[Ref | None], dtype: Any, shape: Shape, nn: Any = None, vx: Any = None
+    ) -> Value:
         self.value = Value(self.file.node(op, reads, dtype, nn=nn, vx=vx), dtype, shape)
         return self.value
 
@@ -88,7 +90,9 @@ class Net:
     def concat(self, *parts: Value) -> Value:
         n, _, *sides = parts[0].shape
         shape = (n, sum(part.shape[1] for part in parts), *sides)
-        return self.node("CONCAT", [part.ref for part in parts], self.type_of(6.0), shape, {"concat": {"axis": 2}})
+        return self.node(
+            "CONCAT", [part.ref for part in parts], self.type_of(6.0), shape, {"concat": {"axis": 2}}
+        )
 
     def done(self) -> File:
         self.file.output(self.value.ref, self.value.shape)

@@ -20,6 +20,8 @@ __all__: list[str] = []
 Array = NDArray[Any]
 _DIGITS = 15
 _POINTS = 16
+_WEIGHED = (1, 1, 12)
+"""Files before it name no chip: the simulator weighs their sums as RV1126 (plate detector), not as RK1808 (characters)."""
 _POINTED = ("RELU", "SIGMOID", "MISH")
 """Those of one operand that are looked up; others are computed."""
 _UNARY = {
@@ -73,7 +75,7 @@ def joined(build: GraphBuilder, entry: NodeEntry) -> None:
     """Of two results of uint8 it is a convolution of both, and a RELU behind it part of that; see ``NodeView.steps_of_sum``."""
     a, b = build.input(entry, 0), build.input(entry, 1)
     shape = np.broadcast_shapes(build.shape(a), build.shape(b))
-    weighed = a != b and build.shape(a) == build.shape(b)
+    weighed = a != b and build.shape(a) == build.shape(b) and build.found.ovxlib >= _WEIGHED
     weighed = weighed and all(build.is_between(entry, slot) for slot in (0, 1))
     types = (build.tensors[a], build.tensors[b], build.type_of(entry))
     weighed = weighed and all(each.dtype is DType.UINT8 and each.quant is not None for each in types)
@@ -178,7 +180,9 @@ def relu1(build: GraphBuilder, entry: NodeEntry) -> None:
 @lowers("RELUN")
 def relun(build: GraphBuilder, entry: NodeEntry) -> None:
     low, high = real(entry, "relu_clamp_bottom", 0.0), real(entry, "relu_clamp_top", np.inf)
-    _pointed(build, entry, "Clip", min=low, max=high).doubts.append("the chip maker's simulator does not run it")
+    _pointed(build, entry, "Clip", min=low, max=high).doubts.append(
+        "the chip maker's simulator does not run it"
+    )
 
 
 @lowers("LEAKY_RELU")

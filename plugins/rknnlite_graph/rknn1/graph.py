@@ -163,7 +163,11 @@ class GraphBuilder:
     def is_between(self, entry: NodeEntry, slot: int) -> bool:
         """Whether what a slot reads is written by a node and nothing that callers see."""
         source = entry.inputs.get(slot)
-        return source is not None and source.node is not None and (source.node, source.port) in self.found.virtuals
+        return (
+            source is not None
+            and source.node is not None
+            and (source.node, source.port) in self.found.virtuals
+        )
 
     def shape(self, index: int) -> Shape:
         """Of a tensor, in numpy's order."""

@@ -61,7 +61,9 @@ def _steps(room: int, stride: int, up: bool) -> int:
     return (-(-room // stride) if up else room // stride) + 1
 
 
-def sums(build: GraphBuilder, entry: NodeEntry, x: int, window: tuple[int, int], *geometry: tuple[int, int]) -> None:
+def sums(
+    build: GraphBuilder, entry: NodeEntry, x: int, window: tuple[int, int], *geometry: tuple[int, int]
+) -> None:
     """A depthwise convolution by one weight; ``geometry``: strides, pads (top, left), size of the result."""
     strides, pads, size = geometry
     source, (n, channels) = build.tensors[x].quant, build.shape(x)[:2]
@@ -84,7 +86,9 @@ def sums(build: GraphBuilder, entry: NodeEntry, x: int, window: tuple[int, int],
         pads=pads,
         bias=np.full(channels, -source.zero_point * weight * count, np.int64),
         zero_point=np.zeros(channels, np.float32),
-        multiplier=np.full(channels, unit * source.scale / (1.0 if target is None else target.scale), np.float64),
+        multiplier=np.full(
+            channels, unit * source.scale / (1.0 if target is None else target.scale), np.float64
+        ),
     )
     op = "Conv" if last is entry else "ConvRelu"
     node = build.emit(op, entry, [x], [y])
