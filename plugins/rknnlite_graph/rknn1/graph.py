@@ -72,6 +72,8 @@ class GraphBuilder:
     def build(self) -> Graph:
         """All nodes in their order."""
         for index in self.found.inputs:
+            if not self.found.norms[index].shape:
+                raise ModelInvalid(f"damaged file: the input {self.found.norms[index].name} has no axes")
             self._norm(index, TensorRole.INPUT)
         inputs = [self._graph_input(index) for index in self.found.inputs]
         done: set[int] = set()

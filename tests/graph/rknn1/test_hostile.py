@@ -107,3 +107,13 @@ def test_an_unknown_operator_is_named() -> None:
     file.output(file.node("PROPOSAL", [file.input((1, 4), u8(0.1))], u8(0.1)), (1, 4))
     with pytest.raises(ModelUnsupported, match=r"VSI_NN_OP_PROPOSAL.*does not know"):
         read_graph(ModelFile(file.data).model)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_input_without_axes(place: int) -> None:
+    """It would broadcast to anything."""
+    file = CASES["multiply_scale"]()
+    norms = file.description["norm_tensor"]
+    norms[place]["size"] = []
+    with pytest.raises(ModelInvalid, match=f"the input input_{place} has no axes"):
+        read_graph(ModelFile(file.data).model)
