@@ -109,11 +109,11 @@ sanitize: $(VENV)/.with-test
 
 # Library and programs are compiled with the sanitizer, Python is not; so tests whose program is Python, Go or Rust are left out.
 CLIENT_TESTS := test_programs and not opencv and not compile and not clang or networks or dynamic_shapes or post_process or a_fork or faults_and or \
-	test_sessions or chat_server or unloaded or descriptors_that
+	test_sessions or chat_server or unloaded or descriptors_that or a_demo or should_not_do
 SANITIZER ?= undefined address thread
 sanitize-client: $(VENV)/.with-test
 	@for sanitizer in $(SANITIZER); do echo "$$sanitizer:"; CLIENT_SANITIZER=$$sanitizer $(PY) -m pytest -n auto \
-	tests/librknnrt/test_programs.py tests/librknnrt/test_rknn3.py tests/librknnrt/test_processes.py \
+	tests/librknnrt/test_programs.py tests/librknnrt/test_rknn3.py tests/librknnrt/test_rkllm_programs.py tests/librknnrt/test_processes.py \
 	-k "$(CLIENT_TESTS)" $(PYTEST_ARGS) || exit 1; done
 
 compare: $(VENV)/.with-compare

@@ -1,11 +1,12 @@
 """What ``llm_speed.py`` measures, each in a process of its own, which may be another Python: ``llm_workers.py KIND PATH``.
 
-It answers a line of standard input (``prefill``, ``decode COUNT``) by a line with wall and CPU seconds.
+It answers a line of standard input (``prefill TOKENS``, ``decode COUNT``) by a line with wall and CPU seconds.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rknnlite_llm.container.description import read_llm
 
-PROMPT, STEPS = 256, 8
+PROMPT, LONG, STEPS = 256, 2048, 8
+CHUNK = 256  # as a context prefills
 
 
 class Gemv:
@@ -36,9 +37,11 @@ class Ours:
     def __init__(self, path: str) -> None:
         from rknnlite_cpu.llm.compiled_products import chosen
         from rknnlite_cpu.llm.decoder import Decoder
+        from rknnlite_cpu.llm.decoder_input import DecoderInput
         from rknnlite_cpu.llm.kv_cache import KvCache
         from rknnlite_cpu.llm.linear import make_linear
         from rknnlite_llm import EmbedTable, Package
+        from rknnlite_llm.container.description import read_llm
         from rknnlite_llm.container.safetensors import SafeTensors
 
         from rknnlite.formats import ModelFile
@@ -46,21 +49,24 @@ class Ours:
         prefix, _, engine = path.rpartition(":")
         package, products = Package.of(prefix), chosen(engine)
         model = read_llm(ModelFile(package.model))
-        make, look = (make_linear, None) if products is None else (products.linear, products.look)
+        make, attention = (make_linear, None) if products is None else (products.linear, products.attention)
         weights = ModelFile(package.weight)
         tensors = SafeTensors(weights.data)
         weights.want_large_pages()  # as the engine does
-        self._decoder = Decoder(model, tensors, make, look)
+        self._decoder, self._input = Decoder(model, tensors, make, attention), DecoderInput
         self._embed = EmbedTable(package.embed, model.arch.vocab_size, model.arch.hidden)
         self._caches = [KvCache(model.arch, model.kv, 2 * PROMPT) for _ in range(4)]
+        self._long = KvCache(model.arch, model.kv, LONG)
 
-    def prefill(self) -> None:
-        """Of the first cache; the others get the same when they are first used."""
-        self._start(self._caches[0])
+    def prefill(self, tokens: int) -> None:
+        """Of a cache of its own; those of ``decode`` get ``PROMPT`` tokens when they are first used."""
+        self._start(self._long, tokens)
 
-    def _start(self, cache: Any) -> None:
+    def _start(self, cache: Any, tokens: int) -> None:
         cache.truncate(0)
-        (hidden,) = self._decoder.forward([(self._rows(_prompt()), cache)])
+        for place in range(0, tokens, CHUNK):
+            rows = self._rows(_prompt(tokens)[place : place + CHUNK])
+            (hidden,) = self._decoder.forward([(rows, cache)])
         self._decoder.logits([hidden[-1:]])
 
     def _rows(self, ids: np.ndarray) -> np.ndarray:
@@ -71,10 +77,14 @@ class Ours:
         caches = self._caches[:count]
         for cache in caches:
             if cache.total < PROMPT:
-                self._start(cache)
+                self._start(cache, PROMPT)
         tokens = np.zeros(count, int)
         for _ in range(STEPS):
             rows = self._rows(tokens)
+            step = self._decoder.step(self._input(rows), caches[0]) if count == 1 else None
+            if step is not None:
+                tokens = step[1].argmax(axis=1)
+                continue
             hidden = self._decoder.forward([(rows[i : i + 1], cache) for i, cache in enumerate(caches)])
             tokens = self._decoder.logits(hidden).argmax(axis=1)
 
@@ -87,12 +97,13 @@ class Transformers:
         from transformers import AutoModelForCausalLM
 
         self._torch = torch
+        torch.set_num_threads(_cores())
         self._model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
 
-    def prefill(self) -> None:
+    def prefill(self, tokens: int) -> None:
         """With a fresh cache."""
         self._cache = None
-        self._next(self._torch.tensor(_prompt()[None]))
+        self._next(self._torch.tensor(_prompt(tokens)[None]))
 
     def decode(self, count: int) -> None:
         """Of one session."""
@@ -115,21 +126,20 @@ class LlamaCpp:
         _quietly(api)
         api.llama_backend_init()
         chosen = api.llama_model_default_params()
-        # its AMX kernels end in a segmentation fault on virtual machines (0.3.36)
-        chosen.use_extra_bufts = False
+        chosen.use_extra_bufts = True  # weights are laid out anew for its fastest kernels
         self._model = api.llama_model_load_from_file(path.encode(), chosen)
         params = api.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = 2 * PROMPT, PROMPT, PROMPT
+        params.n_ctx, params.n_batch, params.n_ubatch = LONG + PROMPT, LONG, 512  # its default
         params.n_threads = params.n_threads_batch = _cores()
         self._context = api.llama_init_from_model(self._model, params)
         if not self._context:
             raise RuntimeError(f"llama.cpp does not open {path}")
         self._vocabulary = api.llama_vocab_n_tokens(api.llama_model_get_vocab(self._model))
 
-    def prefill(self) -> None:
+    def prefill(self, tokens: int) -> None:
         """With an empty cache."""
         self._api.llama_memory_clear(self._api.llama_get_memory(self._context), True)
-        self._token = self._next(_prompt())
+        self._token = self._next(_prompt(tokens))
 
     def decode(self, count: int) -> None:
         """Of one session."""
@@ -202,13 +212,11 @@ def _tensors(path: Path) -> Any:
 
 
 def _cores() -> int:
-    import os
-
     return len(os.sched_getaffinity(0))
 
 
-def _prompt() -> np.ndarray:
-    return np.random.default_rng(0).integers(256, 8000, PROMPT)
+def _prompt(tokens: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(256, 8000, tokens)
 
 
 def first_token(prefix: str) -> dict[str, float]:
@@ -264,6 +272,9 @@ ONCE = {"gguf": lambda paths: make_gguf(*paths.split(":")), "first": first_token
 
 def main() -> None:
     kind, path = sys.argv[1:3]
+    threads = int(os.environ.get("WORKER_THREADS", "0"))
+    if threads:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
     if kind in ONCE:
         print(json.dumps(ONCE[kind](path)))
         return

@@ -67,6 +67,8 @@ KEYS = {
         Key("rknn3_library", "RKNNLITE_RKNN3_LIBRARY", "the same for RK1820/RK1828: librknn3_api.so"),
         Key("rknn1_library", "RKNNLITE_RKNN1_LIBRARY", "the same for RK1808, RV1109, RV1126, RK3399Pro: librknn_api.so"),
         Key("rkllm_library", "RKNNLITE_RKLLM_LIBRARY", "the same for language models (.rkllm): librkllmrt.so"),
+        Key("rkllm_model", "RKNNLITE_RKLLM_MODEL", "what rknnlite's own librkllmrt.so computes in the place of any .rkllm"),
+        Key("rkllm_version", "RKNNLITE_RKLLM_VERSION", "version of the API that rknnlite's own librkllmrt.so has"),
         Key("threads", "RKNNLITE_THREADS", "threads of the CPU reference besides BLAS"),
         Key("engine", "RKNNLITE_ENGINE", "what computes on the CPU: numpy, native; for networks also onnxruntime, openvino"),
         Key("engine_precise", "RKNNLITE_ENGINE_PRECISE", "0: engines may differ from numpy in last steps, to be faster"),

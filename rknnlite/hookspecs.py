@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .spi.inspection import Inspector
     from .spi.public_name import PublicName
 
-__all__ = ["Manager", "hookimpl", "hookspec", "mistakes"]
+__all__ = ["Manager", "hookimpl", "hookspec", "mistakes", "taken"]
 
 _PROJECT = "rknnlite"
 
@@ -84,6 +84,22 @@ def mistakes(plugin: Any) -> Iterator[str]:
 
             near = difflib.get_close_matches(hook, known, 1) or [", ".join(known)]
             yield f"{name} is never called: there is no such hook; did you mean {near[0]}?"
+
+
+def taken(hook: str, thing: Any) -> Any:
+    """What a plugin offers through a hook, as it is used; raises TypeError, ParamInvalid for something else."""
+    if hook == "rknnlite_register_custom_ops":
+        from .spi.custom_op import as_custom_op
+
+        return as_custom_op(thing)
+    if hook not in ("rknnlite_register_op_hosts", "rknnlite_register_backends"):
+        return thing
+    from . import spi
+
+    kind: type = spi.OpHost if hook == "rknnlite_register_op_hosts" else spi.Backend
+    if not isinstance(thing, kind):
+        raise TypeError(f"{thing!r} is no {kind.__name__}")
+    return thing
 
 
 class Manager(pluggy.PluginManager):

@@ -48,6 +48,8 @@ _FORMER = {
     "rknnlite.graph": "rknnlite_graph.graph",
     "rknnlite.llm.stream": "rknnlite_llm.streaming",
     "rknnlite.llm": "rknnlite_llm",
+    "rknnlite.native.addresses": "rknnlite_backend.addresses",
+    "rknnlite.native.objects": "rknnlite_backend.native_objects",
     "rknnlite.protocol": "rknnlite_protocol",
     "rknnlite.spi.dumps": "rknnlite_insight.dumps",
     "rknnlite.spi.board_facts": "rknnlite_protocol.board_facts",

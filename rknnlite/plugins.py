@@ -135,6 +135,9 @@ def _enter(plugins: Manager, name: str) -> None:
         if not may_enter(name, "import"):
             plugins.late.pop(name, None)
             return
+        if name not in plugins.own and _harmful(entry):
+            plugins.late.pop(name, None)
+            return
         plugin = entry.load()
         with _put_in:
             if name not in plugins.late:  # another thread was first
@@ -157,6 +160,17 @@ def _enter(plugins: Manager, name: str) -> None:
     for number, mistake in enumerate(hookspecs.mistakes(plugin)):
         note(entry.name, f"mistake {number}", mistake, "correct that package")
         logger.warning("plugin %s: %s", entry.name, mistake)
+
+
+def _harmful(entry: EntryPoint) -> bool:
+    """Whether it ended the process that tried it first, with one line that says so."""
+    from .native.first_import import why_not_here
+
+    step, end = why_not_here(entry.name, entry.value)
+    if step and note(entry.name, "import", f"{step} {end}", "update or remove it"):
+        what = f"{entry.name} ({entry.value})"
+        logger.warning("plugin %s is skipped until its files change: %s %s", what, step, end)
+    return bool(step)
 
 
 def _line(error: BaseException) -> str:
@@ -201,22 +215,6 @@ def blame(*kinds: str) -> str:
     return "".join(f"; plugin {problem.plugin}: {problem}" for problem in wrong) + told
 
 
-def _taken(hook: str, thing: Any) -> Any:
-    """What a plugin offers through a hook, as it is used; raises TypeError, ParamInvalid for something else."""
-    if hook == "rknnlite_register_custom_ops":
-        from .spi.custom_op import as_custom_op
-
-        return as_custom_op(thing)
-    kind: type = Backend
-    if hook == "rknnlite_register_op_hosts":
-        from .spi.op_host import OpHost as kind
-    elif hook != "rknnlite_register_backends":
-        return thing
-    if not isinstance(thing, kind):
-        raise TypeError(f"{thing!r} is no {kind.__name__}")
-    return thing
-
-
 def offers(hook: str, ours: str = "") -> Iterator[tuple[str, list[Any]]]:
     """Per plugin what it offers through a hook, ours first; one whose hook fails, or offers another thing, is named and skipped.
 
@@ -234,7 +232,7 @@ def offers(hook: str, ours: str = "") -> Iterator[tuple[str, list[Any]]]:
             continue
         try:
             implementation.function(offered.append)
-            things = [_taken(hook, thing) for thing in offered]
+            things = [hookspecs.taken(hook, thing) for thing in offered]
         except (Exception, SystemExit) as error:
             what, reason = kind.replace("_", " "), _line(error)
             if note(name, "hooks", f"its {what} are skipped: {type(error).__name__}: {reason}"):

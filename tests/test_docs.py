@@ -18,6 +18,7 @@ import pytest
 
 from rknnlite import config, errors
 from tests.cli.conftest import BOARD
+from tests.llm.vision_goldens import write_whole
 from tests.support import installed
 from tests.support.needs import needs, skip_for_want
 from tests.support.resident import Resident
@@ -165,7 +166,7 @@ given = parser.parse_args()
 settings = arguments.settings_of_arguments(given, given.llm)
 sys.exit("; ".join(m.model for m in settings.models if not os.path.exists(m.model)) or 0)
 """
-HARMLESS = ("apt", "docker", "systemctl", "udevadm", "usermod")
+HARMLESS = ("apt", "docker", "hf", "systemctl", "udevadm", "usermod")
 STAND_INS = (
     "curl",
     "rkllm3-server",
@@ -224,6 +225,9 @@ def test_shell_block_runs(
     tools.mkdir()
     work.mkdir()
     (work / "examples").symlink_to(ROOT / "examples")
+    if "Qwen2.5-VL" in code:
+        write_whole("tiny-qwen2.5-vl", work / "Qwen2.5-VL-3B-Instruct")
+        (work / "Qwen2.5-VL-3B-Instruct" / "picture.png").rename(work / "cat.png")
     extras, targets = [*EXTRAS, "all"], make_targets()
     for command in STAND_INS:
         script = SHIM.format(

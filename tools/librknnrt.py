@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compile librknnrt.so and librknn3_api.so for programs in other languages:
+"""Compile librknnrt.so, librknn3_api.so and librkllmrt.so for programs in other languages:
 
     tools/librknnrt.py                      # for wheels: x86-64 and aarch64, into plugins/rknnlite_librknnrt/lib
     tools/librknnrt.py OUT COMPILER [FLAG ...]   # one library, by its name, with a compiler of yours
@@ -60,7 +60,10 @@ def compile_library(compiler: list[str], out: Path) -> tuple[int, int]:
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        name = recipe().RKNN3_LIBRARY if out.name == recipe().RKNN3_LIBRARY else recipe().LIBRARY
+        names = [
+            name for name in recipe().LIBRARIES if out.parts[-len(Path(name).parts) :] == Path(name).parts
+        ]
+        name = names[0] if names else recipe().LIBRARY
         subprocess.run(recipe().command(compiler, part, version, name), check=True)
         part.replace(out)
     finally:
@@ -78,8 +81,8 @@ def compiler_for(machine: str) -> tuple[str, list[str]]:
 
 
 def for_wheels() -> None:
-    """Both libraries for both machines; exits with an error where ziglang made what is too new."""
-    libraries = (recipe().LIBRARY, recipe().RKNN3_LIBRARY)
+    """All libraries for both machines; exits with an error where ziglang made what is too new."""
+    libraries = recipe().LIBRARIES
     for machine, library in ((machine, library) for machine in MACHINES for library in libraries):
         name, words = compiler_for(machine)
         out = PACKAGE / "lib" / f"{machine}-linux-gnu" / library
@@ -88,7 +91,8 @@ def for_wheels() -> None:
             print(f"{shown}: left out, there is neither ziglang nor {name}")
             continue
         compile_library([*words, "-s", "-Wl,-z,now"], out)
-        out.with_name(recipe().MADE_OF).write_text(f"{recipe().digest()}\n", "utf-8")
+        made_of = PACKAGE / "lib" / f"{machine}-linux-gnu" / recipe().MADE_OF
+        made_of.write_text(f"{recipe().digest()}\n", "utf-8")
         tell(out, shown, name)
 
 

@@ -5,5 +5,6 @@
 * Zero-copy: ``zero_copy`` (the rules), ``zero_copy_context`` with ``bindings``, ``host_memory`` (memfds) and
   ``cache_coherence`` for contexts that compute in this process.
 * Products: ``matmul``, ``matrices``. ``node_runners``: whoever computes single nodes for another backend.
-* The vendor's libraries: ``library``, ``versions``, ``rknn_calls``, and their structures in ``abi``.
+* Libraries in C: ``library``, ``native_objects`` (who owns what), ``addresses``, ``versions``, ``rknn_calls``; structures in
+  ``abi``.
 """

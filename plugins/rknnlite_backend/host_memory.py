@@ -117,7 +117,7 @@ class HostMemory(Memory):
     @classmethod
     def from_address(cls: type[AnyMemory], where: int, size: int, phys: int) -> AnyMemory:
         """Memory that is the caller's, at a virtual address; raises ParamInvalid."""
-        from rknnlite.native.addresses import is_mapped
+        from rknnlite_backend.addresses import is_mapped
 
         if not 0 < size <= _MOST or not is_mapped(where, size):
             raise ParamInvalid(f"cannot import {size} bytes at {where:#x}: they are not this process's")

@@ -6,8 +6,9 @@ import ctypes as ct
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rknnlite_backend.addresses import is_mapped
+
 from rknnlite.errors import ParamInvalid, RknnError
-from rknnlite.native.addresses import is_mapped
 
 __all__ = ["CFunction", "address", "c_function", "number", "struct_at", "structs_at"]
 

@@ -1,7 +1,7 @@
-"""``librknnrt.so`` for every machine: programs in C, C++, Go, Rust on the CPU reference, without a board.
+"""``librknnrt.so``, ``librknn3_api.so`` and ``librkllmrt.so`` for every machine: programs in C, C++, Go, Rust without a board.
 
-``client`` is the libraries in C (``common``, and ``rknnrt`` and ``rknn3`` with what each has for itself), ``server`` the process
-that they start; ``build`` and ``recipe`` find the libraries or build them.
+``client`` is the libraries in C (``common``, and ``rknnrt``, ``rknn3`` and ``rkllm`` with what each has for itself), ``server``
+the process that they start, with the rooms ``rknn3`` and ``rkllm``; ``build`` and ``recipe`` find the libraries or build them.
 
 The library has no Python in it, so it loads into any process. It starts one server for its process, with a scrubbed environment;
 each context is a conversation over a socket of its own, with a thread there (``context_thread``). Over sockets go numbers and

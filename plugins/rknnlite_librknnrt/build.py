@@ -19,18 +19,32 @@ from typing import NamedTuple, Optional
 from rknnlite_backend.library import check_elf, is_file
 from rknnlite_programs import buildcache
 
+from rknnlite import config
 from rknnlite._version import __version__
-from rknnlite.errors import BackendUnavailable
+from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.writing import write_file
 
 from . import recipe
-from .recipe import LIBRARY, RKNN3_LIBRARY
+from .recipe import LIBRARY, RKLLM_LIBRARIES, RKNN3_LIBRARY
 
-__all__ = ["Found", "Origin", "find", "library", "own_folder", "rknn3_library"]
+__all__ = [
+    "Found",
+    "Origin",
+    "find",
+    "library",
+    "own_folder",
+    "rkllm_library",
+    "rkllm_version",
+    "rknn3_library",
+]
 
 _HERE = Path(__file__).parent
 _PREBUILT = _HERE / "lib"
 _SYSTEM_PACKAGES, _SYSTEM_LIBRARIES = Path("/usr/lib/python3/dist-packages"), Path("/usr/lib")
+_LATEST = tuple(RKLLM_LIBRARIES)[-1]
+_LAYOUTS = ((r"1\.1(\.[0-4])?", "1.1.4"), (r"1\.2\.0", "1.2.0"), (r"1\.2\.1b1", "1.2.1b1"), (r"1\.2(\.[1-3])?", "1.2.3"),
+            (r"1\.3(\.0)?", "1.3.0"))  # fmt: skip
+"""Versions, as a pattern, and the last one with their layout."""
 _PURPOSE = f"{LIBRARY} for programs in other languages"
 _REMEDY = (
     "install one (apt install gcc libc6-dev), or name it in CC; wheels have the library ready for glibc on x86-64 and "
@@ -95,6 +109,35 @@ def rknn3_library(found: Found) -> Path:
     return file if is_file(file) and not found.file.is_symlink() else _put(beside, link=True)
 
 
+def rkllm_library(found: Found, version: Optional[str] = None) -> Path:
+    """``librkllmrt.so`` of a version, in a folder of its own below that of the library that was found.
+
+    ``version`` None: what ``RKNNLITE_RKLLM_VERSION`` says, else the latest. Raises as ``rknn3_library`` does, and ParamInvalid for
+    a version that there is none of.
+    """
+    name = RKLLM_LIBRARIES[rkllm_version(version)]
+    if found.origin is Origin.BUILT:
+        return _put(_built(name), room=Path(name).parent.name)
+    file, beside = found.file.with_name(name), found.file.resolve().parent / name
+    if not is_file(beside):
+        raise BackendUnavailable(
+            f"{beside} is not there: {found.file} was installed without it; install rknnlite again"
+        )
+    return file if not found.file.is_symlink() else _put(beside, link=True, room=Path(name).parent.name)
+
+
+def rkllm_version(named: Optional[str] = None) -> str:
+    """The last version with the layout that is asked for; raises ParamInvalid."""
+    wanted = named or config.get("rkllm_version") or _LATEST
+    layout = next((last for prefix, last in _LAYOUTS if wanted == last or re.fullmatch(prefix, wanted)), None)
+    if layout is None:
+        raise ParamInvalid(
+            f"there is no librkllmrt.so of version {wanted!r} (RKNNLITE_RKLLM_VERSION); there are {', '.join(RKLLM_LIBRARIES)}, "
+            "and those between them with the same layout"
+        )
+    return layout
+
+
 def own_folder() -> Path:
     """This Python's folder in the cache; made. Raises ParamInvalid where nothing can be kept."""
     if not sys.executable:
@@ -146,11 +189,17 @@ def _glibc() -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
+def can_audit() -> bool:
+    """Whether LD_AUDIT leaves a program as fast as it is: before glibc 2.35 each call of a function went through the linker."""
+    return _glibc() >= (2, 35)
+
+
 def _built(name: str = LIBRARY) -> Path:
     own_folder()  # where nothing can be kept there is nothing to compile for
     flags = (*recipe.flags(name), recipe.version_flag(__version__), "-I.")
     try:
-        return buildcache.build_library(name, recipe.files(name), _PURPOSE.replace(LIBRARY, name), *flags)
+        file = Path(name).name
+        return buildcache.build_library(file, recipe.files(name), _PURPOSE.replace(LIBRARY, file), *flags)
     except BackendUnavailable as error:
         raise BackendUnavailable(f"{error}; {_REMEDY}") from None
 
@@ -178,9 +227,10 @@ def _first_line(file: Path) -> str:
         return ""
 
 
-def _put(source: Path, link: bool = False) -> Path:
-    """Put a library into this Python's folder; each file is there whole, the one it reads before it."""
-    target = own_folder() / source.name
+def _put(source: Path, link: bool = False, room: str = "") -> Path:
+    """Put a library into this Python's folder, or into ``room`` in it; each file is there whole, the one it reads before it."""
+    target = own_folder() / room / source.name
+    buildcache.make_private(target.parent)
     _keep(target.with_name("interpreter"), os.fsencode(f"{sys.executable}\n"))
     if not link:
         _keep(target, source.read_bytes(), mode=0o700)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Optional
 
 from rknnlite._version import __version__
 from rknnlite.spi.command import Command, Console, Exit
 
 from . import build, flags
-from .headers import include_dir
+from .headers import include_dir, rkllm_include_dir
 
 __all__ = ["COMMAND"]
 
@@ -21,11 +22,15 @@ class Librknnrt(Command):
     """See the module."""
 
     name = "librknnrt"
-    help = "librknnrt.so and librknn3_api.so for programs in other languages: where they are, and what compilers are told"
+    help = (
+        "librknnrt.so, librknn3_api.so and librkllmrt.so for programs in other languages: where they are, and what compilers "
+        "are told"
+    )
     examples = (
         "rknnlite librknnrt",
         "cc program.c $(rknnlite librknnrt --cflags --libs) -o program",
         "cc host_program.c $(rknnlite librknnrt --rknn3 --cflags --libs) -o host_program",
+        "cc llm_demo.c $(rknnlite librknnrt --rkllm 1.2.3 --cflags --libs) -o llm_demo",
         'LD_LIBRARY_PATH="$(rknnlite librknnrt --dir)" ./program',
         'PKG_CONFIG_PATH="$(rknnlite librknnrt --pkg-config-dir)" pkg-config --cflags --libs librknnrt-rknnlite',
     )
@@ -43,6 +48,14 @@ class Librknnrt(Command):
             help="librknn3_api.so for hosts of RK182x, which lies in the same folder",
         )
         parser.add_argument(
+            "--rkllm",
+            nargs="?",
+            const="",
+            metavar="VERSION",
+            help="librkllmrt.so for programs with language models, in a folder of its own for each version of its API; without "
+            "VERSION that of RKNNLITE_RKLLM_VERSION, else the latest",
+        )
+        parser.add_argument(
             "--pkg-config-dir",
             action="store_true",
             help=f"the folder of {flags.PACKAGE}.pc and {flags.RKNN3_PACKAGE}.pc, for PKG_CONFIG_PATH",
@@ -50,10 +63,12 @@ class Librknnrt(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         asked = [name for name in _ASKED if getattr(args, name)]
-        answers: dict[str, object] = {"include_dir": include_dir(), "cflags": flags.cflags()}
+        version = None if args.rkllm is None else build.rkllm_version(args.rkllm)
+        headers = include_dir() if version is None else rkllm_include_dir(version)
+        answers: dict[str, object] = {"include_dir": headers, "cflags": flags.cflags(headers)}
         if console.json or not asked or set(asked) - answers.keys():  # headers need no library
             both = args.dir or args.pkg_config_dir
-            answers.update(_of_the_library(args.rknn3, both, args.pkg_config_dir))
+            answers.update(_of_the_library(args.rknn3, both, args.pkg_config_dir, version))
         text = " ".join(str(answers[name]) for name in asked)
         console.report(
             answers, text or f"{answers['library']} ({answers['origin']}), starts {sys.executable}"
@@ -61,21 +76,24 @@ class Librknnrt(Command):
         return Exit.OK
 
 
-def _of_the_library(rknn3: bool, both: bool, pkg_config: bool) -> dict[str, object]:
-    """What is known of librknnrt.so, or of librknn3_api.so; ``both``: the folder shall hold the two."""
+def _of_the_library(rknn3: bool, both: bool, pkg_config: bool, rkllm: Optional[str]) -> dict[str, object]:
+    """What is known of librknnrt.so, librknn3_api.so, or librkllmrt.so of a version; ``both``: the first two shall be there."""
     found = build.find()
-    folder = found.file.parent
     other = build.rknn3_library(found) if rknn3 or both else found.file
+    library = other if rknn3 else found.file
+    if rkllm is not None:
+        library = build.rkllm_library(found, rkllm)
+    folder = library.parent
     answers: dict[str, object] = {
-        "library": other if rknn3 else found.file,
+        "library": library,
         "dir": folder,
-        "libs": flags.libs(folder, rknn3),
+        "libs": flags.libs(library),
         "origin": found.origin.value,
         "version": __version__,
         "interpreter": sys.executable,
     }
     if pkg_config:
-        answers["pkg_config_dir"] = flags.write_pkg_config(folder)
+        answers["pkg_config_dir"] = flags.write_pkg_config(found.file.parent)
     return answers
 
 

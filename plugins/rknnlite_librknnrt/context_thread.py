@@ -33,6 +33,7 @@ class ContextThread:
             Call.NATIVE_B: self._first,
             Call.CLOSE: self._close,
             **dict.fromkeys(_FIRST_3, self._first_3),
+            Call.LLM_INIT: self._first_llm,
         }
         self._served: Any = None
 
@@ -96,6 +97,17 @@ class ContextThread:
         self._served, answer = opening.begin(request, self._contexts, self._number)
         if self._served is not None:
             self._handlers.update(self._served.handlers())
+        return answer
+
+    def _first_llm(self, request: Request) -> Optional[Reply]:
+        """The same, of librkllmrt."""
+        from .rkllm import opening
+
+        self._code = opening.code
+        if self._served is not None:
+            raise ContextInvalid("this model is open already")
+        self._served, answer = opening.begin(request)
+        self._handlers.update(self._served.handlers())
         return answer
 
     def _close(self, request: Optional[Request]) -> None:

@@ -8,6 +8,7 @@ import signal
 import sys
 from typing import NoReturn
 
+from rknnlite import config
 from rknnlite.spi.command import Command, Console, Exit
 
 from . import build
@@ -16,6 +17,7 @@ __all__ = ["COMMAND"]
 
 _NOT_FOUND, _NOT_A_PROGRAM = 127, 126
 """Exit codes of shells."""
+_OF_RKLLM = ("rkllm_model", "rkllm_version")
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 
@@ -23,10 +25,11 @@ class Exec(Command):
     """See the module."""
 
     name = "exec"
-    help = "run a program with librknnrt.so and librknn3_api.so of rknnlite in the place of the vendor's"
+    help = "run a program with librknnrt.so, librknn3_api.so and librkllmrt.so of rknnlite in the place of the vendor's"
     examples = (
         "rknnlite exec -- ./program model.rknn picture.jpg",
         "rknnlite exec -- ctest --test-dir build",
+        "RKNNLITE_RKLLM_MODEL=qwen3.gguf rknnlite exec -- python flask_server.py --rkllm_model_path qwen3.rkllm",
     )
     rest = True
 
@@ -39,8 +42,15 @@ class Exec(Command):
             return Exit.USAGE
         found = build.find(interpreter_is_named=True)
         build.rknn3_library(found)
-        paths = [str(found.file.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        rkllm = build.rkllm_library(found)
+        paths = [
+            str(found.file.parent),
+            str(rkllm.parent),
+            *filter(None, [os.environ.get("LD_LIBRARY_PATH")]),
+        ]
         environment = {"RKNNLITE_PYTHON": sys.executable, **os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
+        if build.can_audit() or any(map(config.get, _OF_RKLLM)):
+            environment["LD_AUDIT"] = ":".join([str(rkllm), *filter(None, [os.environ.get("LD_AUDIT")])])
         try:
             _become(args.rest, environment)
         except OSError as error:

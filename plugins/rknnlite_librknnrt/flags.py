@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import Optional
 
 from rknnlite_programs import buildcache
 
@@ -22,14 +23,14 @@ PACKAGE, RKNN3_PACKAGE = (f"{library}-rknnlite" for library in LIBRARIES)
 """The names that pkg-config knows the libraries by: not those of a vendor's files."""
 
 
-def cflags() -> str:
-    """``-I`` of the headers, quoted for a shell."""
-    return shlex.quote(f"-I{include_dir()}")
+def cflags(headers: Optional[Path] = None) -> str:
+    """``-I`` of the headers (None: those of librknnrt.so and librknn3_api.so), quoted for a shell."""
+    return shlex.quote(f"-I{headers or include_dir()}")
 
 
-def libs(folder: Path, rknn3: bool = False) -> str:
-    """``-L`` and ``-l``, quoted for a shell. No path is written into programs: they are to run on a board, too."""
-    return f"{shlex.quote(f'-L{folder}')} -l{'rknn3_api' if rknn3 else 'rknnrt'}"
+def libs(library: Path) -> str:
+    """``-L`` and ``-l`` of a library, quoted for a shell. No path is written into programs: they are to run on a board, too."""
+    return f"{shlex.quote(f'-L{library.parent}')} -l{library.stem[3:]}"
 
 
 def write_pkg_config(folder: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Optional
 
 from rknnlite.errors import ParamInvalid
 
-__all__ = ["LIBRARIES", "include_dir", "pkg_config"]
+__all__ = ["LIBRARIES", "include_dir", "pkg_config", "rkllm_include_dir"]
 
 LIBRARIES = ("librknnrt", "librknn3_api")
 """Names of the pkg-config files, without ``.pc``."""
@@ -17,6 +17,11 @@ LIBRARIES = ("librknnrt", "librknn3_api")
 def include_dir() -> Path:
     """The folder with ``rknn_api.h``, ``rknn_matmul_api.h``, ``rknn_custom_op.h`` and ``rknn3_api.h``, for ``-I``."""
     return Path(__file__).with_name("include")
+
+
+def rkllm_include_dir(version: str) -> Path:
+    """The folder with ``rkllm.h`` of a version."""
+    return Path(__file__).with_name("rkllm_include") / version
 
 
 def pkg_config(

@@ -30,7 +30,7 @@ __all__ = [
     "Wire",
 ]
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MOST_FDS = 64
 MOST_ARGS = 5
 _HEAD = struct.Struct(f"=II{MOST_ARGS}Q")
@@ -50,7 +50,7 @@ _ROOM = socket.CMSG_SPACE(MOST_FDS * array.array("i").itemsize)
 
 
 class Call(enum.IntEnum):
-    """Calls of the libraries; those of librknn3_api end in 3."""
+    """Calls of the libraries; those of librknn3_api end in 3, those of librkllmrt begin with LLM."""
 
     INIT = 1
     DUP = 2
@@ -107,10 +107,20 @@ class Call(enum.IntEnum):
     SESSION_LOAD_3 = 53
     CHAT_SERVER_3 = 54
     CHAT_STOP_3 = 55
+    LLM_INIT = 56
+    LLM_RUN = 57
+    LLM_TEMPLATE = 58
+    LLM_TOOLS = 59
+    LLM_CLEAR = 60
+    LLM_CUT = 61
+    LLM_SIZES = 62
+    LLM_LORA = 63
+    LLM_LOAD = 64
+    LLM_RELEASE = 65
 
 
 class Callback(enum.IntEnum):
-    """What the server asks the program for, on the second socket of a context with operators, or of a session."""
+    """What the server asks the program for, on the second socket of a context with operators, of a session, or of a model."""
 
     NODE = 1
     INIT = 2
@@ -122,6 +132,9 @@ class Callback(enum.IntEnum):
     SAMPLE_3 = 8
     OUTPUT_3 = 9
     STATUS_3 = 10
+    LLM_RESULT = 11
+    LLM_TOKENIZE = 12
+    LLM_EMBED = 13
 
 
 class RunFlag(enum.IntFlag):

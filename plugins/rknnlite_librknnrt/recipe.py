@@ -1,4 +1,6 @@
-"""What the C libraries are made of, and what compiles them: librknnrt.so, and librknn3_api.so for hosts of RK182x.
+"""What the C libraries are made of, and what compiles them: librknnrt.so, librknn3_api.so for hosts of RK182x, librkllmrt.so.
+
+librkllmrt.so is compiled once for each layout of its API, by the name ``rkllm-VERSION/librkllmrt.so``.
 
 Tools that have nothing but Python read this file by itself: it imports nothing of this project's.
 """
@@ -11,16 +13,30 @@ from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
-    "CLIENT", "INCLUDE", "LIBRARY", "MADE_OF", "RKNN3_LIBRARY", "command", "digest", "files", "flags", "glibc_needed",
-    "include_flags", "version_flag",
+    "CLIENT", "INCLUDE", "LIBRARIES", "LIBRARY", "MADE_OF", "RKLLM_INCLUDE", "RKLLM_LIBRARIES", "RKNN3_LIBRARY", "command",
+    "digest", "files", "flags", "glibc_needed", "include_flags", "version_flag",
 ]  # fmt: skip
 
 LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn3_api.so"
-CLIENT, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "include"))
-"""Sources of the libraries, and the headers that programs are compiled with."""
+CLIENT, INCLUDE, RKLLM_INCLUDE = (
+    Path(__file__).with_name(name) for name in ("client", "include", "rkllm_include")
+)
+"""Sources of the libraries, and the headers that programs are compiled with; of librkllmrt.so a folder for each version."""
+RKLLM_LIBRARIES = {
+    version: f"rkllm-{version}/librkllmrt.so" for version in ("1.1.4", "1.2.0", "1.2.1b1", "1.2.3", "1.3.0")
+}
+"""Last version of a layout -> its library."""
+LIBRARIES = (LIBRARY, RKNN3_LIBRARY, *RKLLM_LIBRARIES.values())
 _COMMON = CLIENT / "common"
-_SOURCES = {LIBRARY: (_COMMON, CLIENT / "rknnrt"), RKNN3_LIBRARY: (_COMMON, CLIENT / "rknn3")}
-"""Library -> the folders of its sources; its name is its SONAME, too."""
+_SOURCES = {
+    LIBRARY: (_COMMON, CLIENT / "rknnrt", INCLUDE),
+    RKNN3_LIBRARY: (_COMMON, CLIENT / "rknn3", INCLUDE),
+    **{
+        name: (_COMMON, CLIENT / "rkllm", RKLLM_INCLUDE / version)
+        for version, name in RKLLM_LIBRARIES.items()
+    },
+}
+"""Library -> the folders of its sources and headers; the last part of its name is its SONAME, too."""
 MADE_OF = "made-of"
 """A file beside a library that comes with a wheel: ``digest`` of what it was compiled from."""
 _FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread")
@@ -28,18 +44,18 @@ _FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread")
 
 def flags(library: str = LIBRARY) -> tuple[str, ...]:
     """What compilers are told for a library."""
-    return (*_FLAGS, f"-Wl,-soname,{library}")
+    version = [f'-DRKLLM_VERSION="{version}"' for version, name in RKLLM_LIBRARIES.items() if name == library]
+    return (*_FLAGS, f"-Wl,-soname,{Path(library).name}", *version)
 
 
 def files(library: str = LIBRARY) -> list[Path]:
     """All that a compiler reads: sources, their headers, the public headers. No two have the same name."""
-    own = [file for folder in _SOURCES[library] for file in folder.glob("*.[ch]")]
-    return sorted((*own, *INCLUDE.glob("*.h")))
+    return sorted(file for folder in _SOURCES[library] for file in folder.glob("*.[ch]"))
 
 
 def include_flags(library: str = LIBRARY) -> list[str]:
     """Where a compiler finds the headers."""
-    return [f"-I{folder}" for folder in (*_SOURCES[library], INCLUDE)]
+    return [f"-I{folder}" for folder in _SOURCES[library]]
 
 
 def digest() -> str:

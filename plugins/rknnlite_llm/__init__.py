@@ -9,10 +9,12 @@
   ``checksums``, ``verified_files``, ``draft_and_adapters``, ``inspection``.
 * A folder of models: ``model_folder`` (which there are), ``model_facts`` (what their files say), ``model_placing`` (into it,
   copies), ``fetching`` (from a URL or a path, file by file through ``transfer``; ``public_hosts``: for somebody else).
-* Export: ``export`` with ``export_weights`` and ``export_tokenizer``; ``hf_folder``; ``gptq_awq`` and ``mxfp4`` widen
-  quantised matrices. ``hf_config``, ``config_fields``, ``rope_config``, ``latent_config``, ``multimodal_config``,
-  ``sequence_classification``, ``family_rules``, ``gpt_rules``, ``expert_rules`` and ``family_parts`` read ``config.json``;
-  ``gguf``, ``gguf_import``, ``gguf_families`` and ``gguf_config`` read GGUF files.
+* Export: ``export`` with ``export_weights``, ``recurrent_weights`` and ``export_tokenizer``; ``hf_folder``; ``gptq_awq`` and
+  ``mxfp4`` widen quantised matrices. ``hf_config``, ``config_fields``, ``rope_config``, ``latent_config``, ``gemma4_config``,
+  ``multimodal_config``, ``sequence_classification``, ``family_rules``, ``gpt_rules``, ``expert_rules``, ``recurrent_rules``
+  and ``family_parts`` read ``config.json``; ``gguf``, ``gguf_import``, ``gguf_families``, ``gguf_config``, ``gguf_keys``,
+  ``gguf_rules`` and ``gguf_layout`` read GGUF files.
+* Pictures: ``towers`` (vision towers as ONNX, and running them).
 * Text: ``tokenizer``, ``python_tokenizer`` (without the package ``tokenizers``), ``isolated_tokenizer`` and
   ``tokenizer_process`` (in a process of its own); ``messages``, ``plain_text``, ``inputs``,
   ``chat_template`` in a ``jinja_sandbox`` with a ``template_budget``.
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from .reranking import Reranker
     from .streaming import astream, stream
     from .tokenizer import Tokenizer
+    from .towers import VisionEncoder, export_vision
 
 __all__ = [
     "Chat",
@@ -53,9 +56,11 @@ __all__ = [
     "Package",
     "Reranker",
     "Tokenizer",
+    "VisionEncoder",
     "astream",
     "check_beside",
     "export_llm",
+    "export_vision",
     "open_llm",
     "rknnlite_register_commands",
     "rknnlite_register_inspectors",
@@ -72,6 +77,7 @@ _MODULES = {
     "reranking": ("Reranker",),
     "streaming": ("astream", "stream"),
     "tokenizer": ("Tokenizer",),
+    "towers": ("VisionEncoder", "export_vision"),
 }
 
 

@@ -73,6 +73,18 @@ class ConfigFields:
             raise ModelInvalid(f"{self._where}: {key} is {shown(value)}")
         return value
 
+    def count(self, key: str, default: int | None = None) -> int:
+        """A whole number, 0 among them, of 31 bits. Raises ModelInvalid."""
+        value = self.get(key, default)
+        return 0 if type(value) is int and value == 0 else self.number(key, default)
+
+    def positive(self, key: str, default: float | None = None) -> float:
+        """A finite number above 0. Raises ModelInvalid."""
+        value = self.real(key, default)
+        if value <= 0:
+            raise ModelInvalid(f"{self._where}: {key} is {shown(value)}, which is not above 0")
+        return value
+
     def real(self, key: str, default: float | None = None) -> float:
         """A finite number. Raises ModelInvalid."""
         value = self.get(key, default)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .config_fields import ConfigFields
-from .container.architecture import CLAMPED_SWIGLU, Architecture, Experts, Router, Scales
+from .container.architecture import CLAMPED_SWIGLU, Architecture, Experts, Router
 from .family_parts import (
     SLIDING,
     Rules,
     attention_bias,
+    granite_scales,
     layer_types,
     windows,
     windows_everywhere,
@@ -71,13 +72,7 @@ def _olmoe(config: ConfigFields, arch: Architecture) -> Architecture:
 
 @rule("granitemoe", "granitemoeshared")
 def _granitemoe(config: ConfigFields, arch: Architecture) -> Architecture:
-    scales = Scales(
-        embed=config.real("embedding_multiplier", 1.0),
-        residual=config.real("residual_multiplier", 1.0),
-        score=config.real("attention_multiplier", 1.0),
-        logit=1 / config.real("logits_scaling", 1.0),
-    )
-    shared = config.get("shared_intermediate_size", 0) if arch.family == "granitemoeshared" else 0
+    shared = config.count("shared_intermediate_size", 0) if arch.family == "granitemoeshared" else 0
     experts = Experts(
         count=config.number("num_local_experts", 8),
         used=config.number("num_experts_per_tok", 2),
@@ -86,14 +81,15 @@ def _granitemoe(config: ConfigFields, arch: Architecture) -> Architecture:
         shared=config.number("shared_intermediate_size") if shared else 0,
         shared_gated=False,
     )
-    return with_experts(config, replace(attention_bias(config, arch), scales=scales), experts, lambda _: True)
+    arch = replace(attention_bias(config, arch), scales=granite_scales(config))
+    return with_experts(config, arch, experts, lambda _: True)
 
 
 @rule("glm4_moe")
 def _glm4_moe(config: ConfigFields, arch: Architecture) -> Architecture:
     arch = replace(attention_bias(config, arch, out=False), qk_norm=config.flag("use_qk_norm"))
     config.get("num_nextn_predict_layers")  # further layers, which guess tokens ahead
-    first, width = config.get("first_k_dense_replace", 1), config.number("moe_intermediate_size", 1408)
+    first, width = config.count("first_k_dense_replace", 1), config.number("moe_intermediate_size", 1408)
     experts = replace(_grouped(config, width), shared=width * config.number("n_shared_experts", 1))
     return with_experts(config, arch, experts, lambda i: i >= first)
 
@@ -120,7 +116,7 @@ def _grouped(config: ConfigFields, width: int) -> Experts:
 def _ernie(config: ConfigFields, arch: Architecture) -> Architecture:
     biased = config.flag("use_bias")
     width, last = config.number("moe_intermediate_size", 1536), config.get("moe_layer_end_index", -1)
-    first, step = config.get("moe_layer_start_index", 1), config.number("moe_layer_interval", 1)
+    first, step = config.count("moe_layer_start_index", 1), config.number("moe_layer_interval", 1)
     last = arch.layers - 1 if last == -1 else last
     config.get("moe_norm_min")  # of the sum of shares; what is used is never as small
     experts = Experts(
@@ -128,7 +124,7 @@ def _ernie(config: ConfigFields, arch: Architecture) -> Architecture:
         used=config.number("moe_k", 6),
         intermediate=width,
         normalise=True,
-        shared=width * config.get("moe_num_shared_experts", 2),
+        shared=width * config.count("moe_num_shared_experts", 2),
         shared_gated=False,
         corrected=True,
     )
@@ -138,7 +134,7 @@ def _ernie(config: ConfigFields, arch: Architecture) -> Architecture:
 
 @rule("lfm2_moe")
 def _lfm2_moe(config: ConfigFields, arch: Architecture) -> Architecture:
-    first = config.get("num_dense_layers", 2)
+    first = config.count("num_dense_layers", 2)
     experts = Experts(
         count=config.number("num_experts", 32),
         used=config.number("num_experts_per_tok", 4),
@@ -214,7 +210,7 @@ def _deepseek(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("scoring_func", "sigmoid" if third else "softmax")
     arch = latent_attention(config, attention_bias(config, arch))
     width = config.number("moe_intermediate_size", 2048 if third else 1407)
-    first = config.get("first_k_dense_replace", 3 if third else 0)
+    first = config.count("first_k_dense_replace", 3 if third else 0)
     experts = _grouped(config, width) if third else _of_v2(config, width)
     experts = replace(experts, shared=width * config.number("n_shared_experts", 1 if third else 2))
     return with_experts(config, arch, experts, lambda i: i >= first)

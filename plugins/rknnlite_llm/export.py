@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.errors import ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.files.writing import write_file, writing
 from rknnlite.formats import ModelFile
+from rknnlite.log import logger
 from rknnlite.spi.llm import KvDtype
 
 from .checksums import file_sum
@@ -115,6 +116,11 @@ def export_llm(
         embedding = None if scorer else embedding
         arch = architecture(config, head=embedding is None and scorer is None)
         arch = with_scorer(arch, scorer, config)
+    if "talker_config" in config:
+        logger.warning(
+            "%s: its talker, which speaks, is not exported: text, pictures and sound go in, text comes out",
+            source,
+        )
     whole = embedding is not None or scorer is not None  # a text at a time
     kv = KV_CACHES[_cache_name(kvcache, weights, whole)]
     usual = longest_text(source) if whole else None
@@ -124,6 +130,10 @@ def export_llm(
     tensors = HfFolder(source, arch.family, packing)
     if part.composed:
         arch = replace(arch, tied=not tensors.has_head(FAMILIES[arch.family].head))
+    try:
+        container.check_describable(arch)
+    except (ModelInvalid, ModelUnsupported) as error:
+        raise type(error)(f"{source / 'config.json'}: {error}") from None
     kind = np.float32 if weights == "f32" else np.float16
     deque(tensors.embeddings(arch, kind), maxlen=0)  # before anything is written
     package.model.parent.mkdir(parents=True, exist_ok=True)
@@ -191,10 +201,9 @@ def _context(wanted: int | None, arch: Architecture, kv: KvFormat, usual: int | 
     ``usual``: tokens of a text for embeddings where nobody says anything.
     """
     group = max(1, kv.group)
-    if arch.head_dim % group:
-        raise ParamInvalid(
-            f"a KV cache in groups of {group} needs head_dim in such groups, not {arch.head_dim}"
-        )
+    for width in sorted({arch.of_layer(layer).head_dim for layer in range(arch.layers)}):
+        if width % group:
+            raise ParamInvalid(f"a KV cache in groups of {group} needs head_dim in such groups, not {width}")
     if wanted is None and (usual or arch.encoder):
         return min(arch.max_position, usual or arch.max_position)
     if wanted is None:

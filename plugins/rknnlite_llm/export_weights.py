@@ -18,6 +18,7 @@ from .container.family import LlmFamily
 from .container.safetensors import Filling, filling
 from .container.weight_types import COLUMNS, WEIGHT_TYPES
 from .hf_folder import HfFolder, Source
+from .recurrent_weights import gate_weights, state_rows, state_sizes, state_vectors
 from .sequence_classification import write_scorer
 from .weights import (
     biased,
@@ -165,9 +166,15 @@ class _Layer:
                 vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name])
         if "router_correction" in sizes:
             vectors["router_correction"] = self._correction(sizes["router_correction"])
-        for name, theirs in (("sinks", names.sinks), ("router_bias", f"{names.router}.bias")):
+        for name, theirs in (
+            ("sinks", names.sinks),
+            ("router_bias", f"{names.router}.bias"),
+            ("layer_scale", names.layer_scale),
+        ):
             if name in sizes:
                 vectors[name] = self._one(theirs, sizes[name])
+        if "decay" in sizes:
+            vectors.update(state_vectors(self._arch, names, self._one))
         if "xielu" in sizes:
             vectors["xielu"] = self._xielu()
         self._writer.plain(self._ours, {**vectors, **self._tables()})
@@ -196,14 +203,14 @@ class _Layer:
 
     def _matrix_sources(self) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
         """Name of ours -> names of theirs, and how many rows each has."""
-        arch, names = self._arch, self._family.tensors
+        arch, names = self._arch.of_layer(self._number), self._family.tensors
         first = "gate_up" if gated(arch) else "up"
 
         def network(width: int) -> tuple[int, ...]:
             return (width, width) if gated(arch) else (width,)
 
         made = {
-            "qkv": (names.qkv, (arch.q_size, arch.kv_size, arch.kv_size)),
+            "qkv": (self._qkv_names(), (arch.asking_size - 2 * arch.kv_size, arch.kv_size, arch.kv_size)),
             "out": (names.out, (arch.hidden,)),
             **{name: (getattr(names, name), (0,)) for name in ("q", "q_a", "q_b", "kv_a")},
             "conv_in": (names.conv_in, (3 * arch.hidden,)),
@@ -211,6 +218,10 @@ class _Layer:
             first: (names.gate_up, network(arch.intermediate)),
             "down": (names.down, (arch.hidden,)),
         }
+        if arch.recurrence:
+            parts = tuple(names.state + name for name in names.state_in)
+            made["state_in"] = parts, state_sizes(arch.recurrence, names)
+            made["state_out"] = (f"{names.state}out_proj",), (arch.hidden,)
         experts = arch.experts
         places = (
             [(f"experts.{i}.", f"{names.experts}{i}.", experts.intermediate) for i in range(experts.count)]
@@ -225,6 +236,10 @@ class _Layer:
             made[f"shared.{first}"] = tuple(names.shared + name for name in up), network(experts.shared)
             made["shared.down"] = tuple(names.shared + name for name in down), (arch.hidden,)
         return made
+
+    def _qkv_names(self) -> tuple[str, ...]:
+        names = self._family.tensors.qkv
+        return (*names[:2], names[1]) if self._arch.kind(self._number).keys_alone else names
 
     def _rows(self, name: str, what: str, *inputs: int) -> Array:
         """A matrix or a bias as ours has it."""
@@ -265,6 +280,8 @@ class _Layer:
         made = {
             name: self._one(f"{sources[name]}.weight", *shapes[name]) for name in shapes if name in sources
         }
+        if "state_gates" in shapes:
+            made["state_gates"] = gate_weights(self._arch, names, self._one)
         if "conv" in shapes:
             hidden, taps = shapes["conv"]
             made["conv"] = self._one(f"{names.conv}.weight", hidden, 1, taps)[:, 0]
@@ -280,6 +297,12 @@ def row_order(arch: Architecture, family: LlmFamily, name: str) -> Array | None:
         turned_rows = np.arange(still, still + arch.latent.turned)
         of_head = np.concatenate([np.arange(still), turned_rows[::2], turned_rows[1::2]])
         return np.concatenate([of_head + head * len(of_head) for head in range(count)])
+    if name == "state_in" and arch.recurrence:
+        return state_rows(arch.recurrence, family.tensors)
+    if name == "qkv" and arch.attention_gate:  # of every head the queries, then what gates them
+        of_heads = np.arange(2 * arch.q_size).reshape(arch.heads, 2, -1)
+        others = 2 * arch.q_size + np.arange(2 * arch.kv_size)
+        return np.concatenate([of_heads[:, 0].ravel(), others, of_heads[:, 1].ravel()])
     if name != "qkv" or not (family.qkv_grouped or family.interleaved):
         return None
     rows = np.arange(arch.qkv_size)

@@ -9,7 +9,7 @@ from typing import Any
 from rknnlite.errors import ModelInvalid
 
 from .config_fields import ConfigFields
-from .container.architecture import Architecture, Experts, LayerKind, Rope, Turn
+from .container.architecture import Architecture, Experts, LayerKind, Rope, Scales, Turn
 from .rope_config import read_rope
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "SLIDING",
     "Rules",
     "attention_bias",
+    "granite_scales",
     "layer_types",
     "layered",
     "turned_in_windows",
@@ -107,6 +108,19 @@ def attention_bias(
     """Biases of queries, keys and values by ``attention_bias``, and of the matrix behind if ``out``."""
     biased = config.flag("attention_bias", usual)
     return replace(arch, qkv_bias=biased or arch.qkv_bias, out_bias=biased and out)
+
+
+def granite_scales(config: ConfigFields) -> Scales:
+    """The factors of all Granite models."""
+    divisor = config.real("logits_scaling", 1.0)
+    if divisor == 0:
+        raise ModelInvalid("config.json: logits_scaling is 0")
+    return Scales(
+        embed=config.real("embedding_multiplier", 1.0),
+        residual=config.real("residual_multiplier", 1.0),
+        score=config.real("attention_multiplier", 1.0),
+        logit=1 / divisor,
+    )
 
 
 def with_experts(

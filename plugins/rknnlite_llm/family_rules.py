@@ -1,6 +1,7 @@
 """What ``config.json`` says of the models of a family and of no other: a rule per family, behind what all have in common.
 
-Those of older forms are in ``gpt_rules``, of mixtures of experts in ``expert_rules``.
+Those of older forms are in ``gpt_rules``, of mixtures of experts in ``expert_rules``, of running states in
+``recurrent_rules``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .family_parts import (
     SLIDING,
     Rules,
     attention_bias,
+    granite_scales,
     layer_types,
     layered,
     turned_in_windows,
@@ -26,6 +28,7 @@ from .family_parts import (
     windows_everywhere,
     windows_of_some,
 )
+from .gemma4_config import gemma4
 from .rope_config import with_sections
 
 __all__ = ["RULES", "lfm2"]
@@ -95,7 +98,7 @@ def _gemma(config: ConfigFields, arch: Architecture) -> Architecture:
     second = arch.family == "gemma2"
     scales = Scales(
         embed=arch.hidden**0.5,
-        score=config.real("query_pre_attn_scalar", 256) ** -0.5,
+        score=config.positive("query_pre_attn_scalar", 256) ** -0.5,
         score_cap=config.real(
             "attn_logit_softcapping", 50.0 if second and config.missing("attn_logit_softcapping") else 0.0
         ),
@@ -109,6 +112,9 @@ def _gemma(config: ConfigFields, arch: Architecture) -> Architecture:
         raise config.refusal("sliding_window", "say how many tokens a window has")
     arch = replace(windows(config, arch, types), scales=scales)
     return arch if second else two_ropes(config, arch, config.real("rope_local_base_freq", 10000.0))
+
+
+rule("gemma4_text")(gemma4)
 
 
 @rule("phi3")
@@ -138,13 +144,8 @@ def _smollm3(config: ConfigFields, arch: Architecture) -> Architecture:
 
 @rule("granite")
 def _granite(config: ConfigFields, arch: Architecture) -> Architecture:
-    scales = Scales(
-        embed=config.real("embedding_multiplier", 1.0),
-        residual=config.real("residual_multiplier", 1.0),
-        score=config.real("attention_multiplier", 1.0),
-        logit=1 / config.real("logits_scaling", 1.0),
-    )
-    return replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"), scales=scales)
+    arch = replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"))
+    return replace(arch, scales=granite_scales(config))
 
 
 @rule("minicpm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -11,16 +12,24 @@ import numpy as np
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.tensor import KvDtype
 
 from .container.architecture import Mixer
 from .container.description import LlmModel, read_llm
 from .package import Package
 from .weights import matrices
 
-__all__ = ["Bandwidth", "bandwidth", "kv_bytes", "own_bytes", "package_model", "weight_bytes"]
+__all__ = [
+    "Bandwidth",
+    "bandwidth",
+    "kv_bytes",
+    "kv_read_bytes",
+    "own_bytes",
+    "package_model",
+    "weight_bytes",
+]
 
-_BITS = {KvDtype.UNDEFINED: 32, KvDtype.FLOAT16: 16, KvDtype.INT8_TO_F16: 8, KvDtype.INT4_TO_F16: 4}
+_BITS = {"undefined": 32, "float16": 16, "int8": 8, "float8": 8, "int4": 4, "float4": 4}
+"""By what is stored, which names of ``KvDtype`` begin with."""
 _SCALE_BITS = 16
 _ROWS, _COLUMNS = 16384, 4096  # 268 MB: more than any cache
 _TRIES = 5
@@ -75,11 +84,33 @@ def _element(name: str) -> int:
 
 
 def kv_bytes(model: LlmModel, tokens: int) -> int:
-    """Bytes of keys and values of so many tokens; layers with a window keep all of them, too."""
+    """Bytes of keys and values of so many tokens, and of a running state; layers with a window keep all of them, too."""
+    return _kv_bytes(model, [tokens] * model.arch.layers) + _running_bytes(model)
+
+
+def kv_read_bytes(model: LlmModel, tokens: int) -> int:
+    """Bytes of keys and values, and of a running state, that a step of decoding reads behind so many tokens."""
+    windows = (model.arch.kind(layer).window for layer in range(model.arch.layers))
+    return _kv_bytes(model, [min(tokens, window or tokens) for window in windows]) + _running_bytes(model)
+
+
+def _running_bytes(model: LlmModel) -> int:
+    arch = model.arch
+    state = 4 * sum(map(prod, arch.recurrence.shapes)) if arch.recurrence else 0
+    return state * sum(arch.kind(layer).mixer.recurrent for layer in range(arch.layers))
+
+
+def _kv_bytes(model: LlmModel, tokens: Sequence[int]) -> int:
+    """Of so many tokens in each layer."""
     arch, group = model.arch, model.kv.group
-    layers = sum(arch.kind(layer).mixer is not Mixer.CONV for layer in range(arch.layers))
-    bits = _BITS[model.kv.dtype] + (_SCALE_BITS / group if group else 0)
-    return int(2 * layers * arch.kv_heads * arch.head_dim * tokens * bits / 8)
+    kinds = (
+        (arch.kind(layer).mixer, arch.of_layer(layer).kv_size, count) for layer, count in enumerate(tokens)
+    )
+    numbers = 2 * sum(
+        size * count for mixer, size, count in kinds if mixer in (Mixer.ATTENTION, Mixer.LATENT)
+    )
+    bits = _BITS[model.kv.dtype.name.lower().split("_")[0]] + (_SCALE_BITS / group if group else 0)
+    return int(numbers * bits / 8)
 
 
 def own_bytes() -> int | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,19 @@ from rknnlite.files.writing import write_file
 
 from .container.safetensors import filling
 from .gguf import read_gguf
-from .gguf_config import FACTORS, family_of, hf_config
-from .gguf_families import ENDS, EXPERTS, GgufFamily
+from .gguf_config import FACTORS, family_of, hf_config, layers_of
+from .gguf_families import EXPERTS, GgufFamily
+from .gguf_layout import LAYOUTS, Join, xielu
 from .package import file_bytes
 from .python_tokenizer.from_gguf import published_of
 
 __all__ = ["is_gguf", "unpack_gguf"]
 
 Array = NDArray[Any]
+Shape = tuple[int, ...]
 HF_JSON = "tokenizer.huggingface.json"
-_NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
+_MOST_EXPERTS = 4096
+_NAME = re.compile(r"(?:blk\.(\d{1,4})\.)?([a-z0-9_]+(?:\.[a-z0-9_]+)?)\.(weight|bias)")
 
 
 def is_gguf(path: Path) -> bool:
@@ -51,19 +55,22 @@ def unpack_gguf(path: Path, folder: Path) -> None:
         tensors = {str(tensor.name): tensor for tensor in gguf.GGUFReader(path).tensors}
     except (ValueError, IndexError, KeyError, OSError) as error:
         raise ModelInvalid(f"{path}: damaged: {error}") from None
-    row, label = family_of(pairs, str(path)), str(path)
+    label = str(path)
+    row = family_of(pairs, tensors, label)
     factors = {name: _widened(tensors.pop(name), label) for name in FACTORS if name in tensors}
-    config = hf_config(pairs, {name: _shape(tensor) for name, tensor in tensors.items()}, factors, label)
-    names = {name: _their_names(name, _shape(tensor), row, label) for name, tensor in tensors.items()}
-    shapes = {
-        name: ("F32", shape) for theirs in names.values() for name, shape in theirs
-    }  # in this order they are written
-    with filling(folder / "model.safetensors", shapes, {"format": "pt"}) as file:
-        for name, tensor in tensors.items():
-            values = _as_theirs(name, _widened(tensor, label), row, config)
-            parts = values if len(names[name]) > 1 else [values]
-            for (theirs, shape), part in zip(names[name], parts):
+    shapes = {name: _shape(tensor) for name, tensor in tensors.items()}
+    config = hf_config(pairs, shapes, factors, label)
+    steps = _steps(shapes, row, pairs, config, label)
+    made = {name: ("F32", shape) for step in steps for name, shape in step.made}
+    beside = _activations(pairs, config, label)
+    made.update({name: ("F32", array.shape) for name, array in beside.items()})
+    with filling(folder / "model.safetensors", made, {"format": "pt"}) as file:
+        for step in steps:
+            given = [_as_theirs(name, _widened(tensors[name], label), row, config) for name in step.parts]
+            for (theirs, shape), part in zip(step.made, step.values(given)):
                 file.add(theirs, np.ascontiguousarray(part).reshape(shape))
+        for name, array in beside.items():
+            file.add(name, np.ascontiguousarray(array))
         file.end()
     write_file(folder / "config.json", json.dumps(config).encode())
     _write_tokenizer(pairs, folder, label)
@@ -73,21 +80,89 @@ def _shape(tensor: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in reversed(tensor.shape))
 
 
-def _their_names(
-    name: str, shape: tuple[int, ...], row: GgufFamily, label: str
-) -> list[tuple[str, tuple[int, ...]]]:
-    """What a tensor is in the folder: one, or one for each expert."""
+@dataclass(frozen=True)
+class _Step:
+    """Tensors of a file, and those of the folder with their shapes that ``values`` makes of them."""
+
+    parts: tuple[str, ...]
+    made: tuple[tuple[str, Shape], ...]
+    values: Callable[[list[Array]], list[Array]]
+
+
+def _steps(
+    shapes: Mapping[str, Shape],
+    row: GgufFamily,
+    pairs: Mapping[str, Any],
+    config: Mapping[str, Any],
+    label: str,
+) -> list[_Step]:
+    """What is made of the tensors of a file, in their order."""
+    joins = {
+        part: join for join in LAYOUTS.get(str(pairs["general.architecture"]), ()) for part in join.parts
+    }
+    layers, steps = layers_of(pairs, label), []
+    for name, shape in shapes.items():
+        match = _NAME.fullmatch(name)
+        if match and match[1] and int(match[1]) >= layers:
+            continue  # guesses tokens ahead
+        join = joins.get(f"{match[2]}.{match[3]}") if match and match[1] else None
+        if match is None or join is None:
+            steps.append(_straight(name, shape, row, label))
+        elif name == f"blk.{match[1]}.{join.parts[0]}":
+            steps.append(_joined(int(match[1]), join, shapes, row, config, label))
+    return steps
+
+
+def _joined(
+    layer: int,
+    join: Join,
+    shapes: Mapping[str, Shape],
+    row: GgufFamily,
+    config: Mapping[str, Any],
+    label: str,
+) -> _Step:
+    parts = tuple(f"blk.{layer}.{part}" for part in join.parts)
+    missing = [part for part in parts if part not in shapes]
+    if missing:
+        raise ModelInvalid(f"{label}: has {parts[0]} and no {missing[0]}")
+    try:
+        made = join.shapes([shapes[part] for part in parts], config)
+    except (ValueError, IndexError, ZeroDivisionError) as error:
+        raise ModelInvalid(
+            f"{label}: {', '.join(parts)} {[list(shapes[part]) for part in parts]} do not fit: {error}"
+        ) from None
+    names = (f"{row.layers}{layer}.{name}" for name in join.names)
+    return _Step(parts, tuple(zip(names, made)), lambda given: join.values(given, config))
+
+
+def _straight(name: str, shape: Shape, row: GgufFamily, label: str) -> _Step:
+    """One tensor that is one in the folder, or one for each expert."""
     match = _NAME.fullmatch(name)
-    if match and match[1] is None and match[2] in ENDS:
-        return [(f"{ENDS[match[2]]}.{match[3]}", shape)]
+    if match and match[1] is None and match[2] in row.ends:
+        return _Step((name,), ((f"{row.ends[match[2]]}.{match[3]}", shape),), _same)
     if match and match[1] is not None and match[2] in row.layer:
-        theirs = f"model.layers.{match[1]}.{row.layer[match[2]]}.{match[3]}"
-        if EXPERTS in theirs and len(shape) == 3:
-            return [(theirs.format(number), shape[1:]) for number in range(shape[0])]
+        theirs = f"{row.layers}{match[1]}.{row.layer[match[2]]}.{match[3]}"
+        if EXPERTS in theirs and len(shape) == 3 and shape[0] <= _MOST_EXPERTS:
+            made = tuple((theirs.format(number), shape[1:]) for number in range(shape[0]))
+            return _Step((name,), made, lambda given: list(given[0]))
         if EXPERTS not in theirs:
             rows = (1, *shape) if theirs.endswith("shared_expert_gate.weight") and len(shape) == 1 else shape
-            return [(theirs, rows)]
+            return _Step((name,), ((theirs, rows),), _same)
     raise ModelUnsupported(f"{label}: tensor {shown(name)} {list(shape)} is not computed here")
+
+
+def _same(given: list[Array]) -> list[Array]:
+    return given
+
+
+def _activations(pairs: Mapping[str, Any], config: Mapping[str, Any], label: str) -> dict[str, Array]:
+    """What an activation has learnt, which stands among the keys."""
+    if config["model_type"] != "apertus":
+        return {}
+    try:
+        return xielu(pairs, config["num_hidden_layers"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise ModelInvalid(f"{label}: the numbers of its activation are damaged: {error}") from None
 
 
 def _widened(tensor: Any, label: str) -> Array:
@@ -103,14 +178,18 @@ def _widened(tensor: Any, label: str) -> Array:
 def _as_theirs(name: str, values: Array, row: GgufFamily, config: Mapping[str, Any]) -> Array:
     """What llama.cpp's converter has changed, as it was before."""
     heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
-    part = name.split(".")[-2]
+    part, what = name.split(".")[-2:]
     if row.sorted_pairs and part in heads:
         count = int(config[heads[part]])
         if count < 1 or len(values) % (2 * count):
             raise ModelInvalid(f"tensor {name}: {len(values)} rows are no pairs for {count} heads")
         pairs = values.reshape(count, len(values) // count // 2, 2, *values.shape[1:])
         return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(values.shape))
-    return values - np.float32(row.shift) if row.shift and part.endswith("_norm") else values
+    return (
+        values - np.float32(row.shift)
+        if row.shift and part.endswith("_norm") and what == "weight"
+        else values
+    )
 
 
 def _write_tokenizer(pairs: Mapping[str, Any], folder: Path, label: str) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
-from rknnlite.errors import ModelInvalid, ModelUnsupported
+from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 
-from . import expert_rules, family_rules, gpt_rules
+from . import expert_rules, family_rules, gpt_rules, recurrent_rules
 from .config_fields import ConfigFields
 from .container.architecture import Turn
 from .container.description import Architecture, Rope
@@ -20,7 +21,7 @@ from .rope_config import rope_of
 
 __all__ = ["architecture"]
 
-RULES = {**family_rules.RULES, **gpt_rules.RULES, **expert_rules.RULES}
+RULES = {**family_rules.RULES, **gpt_rules.RULES, **expert_rules.RULES, **recurrent_rules.RULES}
 _ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
@@ -40,10 +41,22 @@ def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
 
     Raises ModelUnsupported naming what is not computed here; every field that may change numbers is understood, or refused.
     """
+    try:
+        return _architecture(config, head)
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        raise ModelInvalid(
+            f"config.json or a file beside it is damaged: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _architecture(config: Mapping[str, Any], head: bool) -> Architecture:
     part = language_part(config)
     family = _family(part.config)
     usual = dict(family.renamed)
-    settings = ConfigFields({usual.get(key, key): value for key, value in part.config.items()}, part.where)
+    theirs = sorted(
+        part.config.items(), key=lambda item: item[0] in usual
+    )  # a family's own word for a thing counts
+    settings = ConfigFields({usual.get(key, key): value for key, value in theirs}, part.where)
     made = _encoder(settings, family) if family.encoder else _decoder(settings, family)
     settings.finish()
     return replace(made, head=head and made.causal and not family.encoder, media=part.media)
@@ -51,10 +64,13 @@ def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
 
 def _decoder(config: ConfigFields, family: LlmFamily) -> Architecture:
     heads, hidden = config.number("num_attention_heads"), config.number("hidden_size")
+    width = 4 * hidden if family.renamed else None
+    if width is None and config.missing("intermediate_size"):  # where all layers have experts
+        width = config.get("moe_intermediate_size")
     arch = Architecture(
         family=family.name,
         hidden=hidden,
-        intermediate=config.number("intermediate_size", 4 * hidden if family.renamed else None),
+        intermediate=config.number("intermediate_size", width),
         layers=config.number("num_hidden_layers"),
         heads=heads,
         kv_heads=config.number(
@@ -151,8 +167,10 @@ def _activation(config: ConfigFields, family: LlmFamily) -> str:
 def _family(config: Mapping[str, Any]) -> LlmFamily:
     name = str(config.get("model_type"))
     if name not in FAMILIES:
+        known = [*FAMILIES, *COMPOSED]
+        near = get_close_matches(name[:40], known, 4, 0.5)
         raise ModelUnsupported(
-            f"model type {name!r} is not computed here; there are {', '.join(FAMILIES)}, and the language parts of "
-            f"{', '.join(COMPOSED)}"
+            f"model type {shown(name)} is not computed here; there are {', '.join(near)}{' and' if near else ''} "
+            f"{len(known) - len(near)} {'others' if near else 'types'}, which docs/llm-families.md and docs/llm-media.md list"
         )
     return FAMILIES[name]

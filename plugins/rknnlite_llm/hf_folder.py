@@ -22,7 +22,15 @@ from .container.safetensors import SafeTensors, Widened
 from .gptq_awq import MXFP4, Packing, QuantisedMatrix
 from .mxfp4 import BLOCKS, Mxfp4Stack
 
-__all__ = ["HfFolder", "Source", "check_counts", "embedding_of", "longest_text", "read_object"]
+__all__ = [
+    "HfFolder",
+    "Source",
+    "check_counts",
+    "embedding_of",
+    "longest_text",
+    "read_object",
+    "weight_files",
+]
 
 Array = NDArray[Any]
 Source = Union[Widened, QuantisedMatrix, Mxfp4Stack]
@@ -91,7 +99,7 @@ def check_counts(config: Mapping[str, Any], directory: Path) -> None:
     Raises ModelInvalid that names the entry, its value and what is there.
     """
     tensors, longest = 0, 0
-    for file in _weight_files(directory):
+    for file in weight_files(directory):
         tensors += len(file.names)
         longest = max(longest, *(max(file[name].shape, default=0) for name in file.names), 0)
     for key, value in _whole_numbers(config):
@@ -113,7 +121,8 @@ def _whole_numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             yield str(key), value
 
 
-def _weight_files(directory: Path) -> Iterator[SafeTensors]:
+def weight_files(directory: Path) -> Iterator[SafeTensors]:
+    """All ``*.safetensors`` of a directory, mapped; raises ModelInvalid."""
     for path in sorted(directory.glob("*.safetensors")):
         if is_stream(path):
             raise ModelInvalid(f"{path}: it is a pipe, a socket or a device, no safetensors file")
@@ -131,7 +140,7 @@ class HfFolder:
         """``packing``: how matrices are quantised. Raises ModelInvalid when there are none."""
         self.directory = directory
         self._files: dict[str, SafeTensors] = {}
-        for file in _weight_files(directory):
+        for file in weight_files(directory):
             self._files.update(dict.fromkeys(file.names, file))
         if not self._files:
             raise ModelInvalid(f"{directory}: has no *.safetensors")

@@ -10,7 +10,7 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 
 from .container.architecture import Media
 
-__all__ = ["COMPOSED", "LanguagePart", "language_part"]
+__all__ = ["COMPOSED", "LanguagePart", "language_part", "thinker_of"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,8 @@ COMPOSED = {
     "qwen2_vl": _Composed("qwen2_vl_text", outer=_VISION, media=_pictures(14)),
     "qwen2_5_vl": _Composed("qwen2_5_vl_text", outer=_VISION, media=_pictures(14, step=4.0)),
     "qwen3_vl": _Composed("qwen3_vl_text", media=_pictures(16, deepstack=3)),
+    "qwen3_5": _Composed("qwen3_5_text", media=_pictures(16)),
+    "qwen3_5_moe": _Composed("qwen3_5_moe_text", media=_pictures(16)),
     "qwen2_5_omni": _Composed(
         "qwen2_5_omni_text", ("thinker_config", "text_config"), media=_pictures(14, step=25.0)
     ),
@@ -128,6 +130,10 @@ COMPOSED = {
 def language_part(config: Mapping[str, Any]) -> LanguagePart:
     """The language part of a model, or all of it. Raises ModelInvalid or ModelUnsupported."""
     kind = str(config.get("model_type"))
+    if kind.endswith("_talker"):
+        raise ModelUnsupported(
+            f"config.json: {kind} is the part of an omni model that speaks; computed here is the part that writes, its thinker"
+        )
     if kind not in COMPOSED:
         return LanguagePart(config)
     row, outside, inside = COMPOSED[kind], config, config
@@ -148,6 +154,11 @@ def language_part(config: Mapping[str, Any]) -> LanguagePart:
         True,
         row.media(outside) if row.media else None,
     )
+
+
+def thinker_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What stands for a whole model where one part of it only is computed: the thinker of an omni model, else all of it."""
+    return _object(config, "thinker_config") or config
 
 
 def _minicpm(config: Mapping[str, Any]) -> str:

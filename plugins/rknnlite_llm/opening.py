@@ -17,7 +17,6 @@ from rknnlite.spi.llm import (
     InferParams,
     LlmCallbacks,
     LlmContext,
-    LlmInput,
     LlmOptions,
     LlmParams,
     MessagesInput,
@@ -178,7 +177,8 @@ class Chat(Typed):
 
         ``rule`` says what it must look like where no tool is called; calls are kept valid then, too.
         ``answer.message`` goes on the list of messages, followed by ``{"role": "tool", "content": ...}`` for each call.
-        ``turn``: enable_thinking, template_arguments and so on, see ``MessagesInput``.
+        ``turn``: enable_thinking, template_arguments and so on, see ``MessagesInput``; ``image`` with its ``aux`` come from a
+        ``VisionEncoder``.
         """
         return Answer.of(self.parts(messages, tools, max_new_tokens, rule, **turn))
 
@@ -191,8 +191,9 @@ class Chat(Typed):
         **turn: Any,
     ) -> Iterator[AnswerPart]:
         """``answer`` piece by piece; leaving the loop stops the model."""
+        aux = turn.pop("aux", ())
         given = MessagesInput(messages, tools or None, **turn)
-        said: LlmInput = given
+        said: Any = [given, *aux] if aux else given
         template = self.context.config.chat_template or CHATML
         form = answer_format(template)
         thinking = False
@@ -298,9 +299,12 @@ def _tokenizer(package: Package, context: LlmContext) -> Tokenizer | None:
     return tokenizer
 
 
-def _input(prompt: Said, turn: dict[str, Any]) -> PromptInput | MessagesInput:
+def _input(prompt: Said, turn: dict[str, Any]) -> Any:
+    """The input of a run, with the auxiliary ones (``aux``) that belong to its pictures."""
     if not isinstance(prompt, (str, list, tuple)):
         raise WrongType(
             f"prompt is {type(prompt).__name__}, must be text or a list of messages; tokens go to the session"
         )
-    return PromptInput(prompt, **turn) if isinstance(prompt, str) else MessagesInput(prompt, **turn)
+    aux = turn.pop("aux", ())
+    main = PromptInput(prompt, **turn) if isinstance(prompt, str) else MessagesInput(prompt, **turn)
+    return [main, *aux] if aux else main

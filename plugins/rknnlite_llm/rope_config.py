@@ -38,6 +38,13 @@ def read_rope(
 ) -> Rope:
     """What one object says, with the model's own ``theta`` and ``share`` of turning channels where it does not."""
     theta = given.real("rope_theta", theta)
+    if arch.family == "gemma4_text" and given.get("rope_type") == "proportional":
+        pairs = int(arch.head_dim * given.real("partial_rotary_factor", 1.0) // 2)
+        if not 0 <= pairs <= arch.head_dim // 2:
+            raise ModelInvalid(f"config.json: {pairs} of {arch.head_dim // 2} pairs of channels cannot turn")
+        factor = given.real("factor", 1.0)
+        scaling = "default" if factor == 1 else "linear"
+        return Rope(theta=theta, scaling=scaling, factor=factor, still=arch.head_dim // 2 - pairs)
     dims = int(arch.head_dim * given.real("partial_rotary_factor", share))
     if not 2 <= dims <= arch.head_dim or dims % 2:
         raise ModelInvalid(f"config.json: {dims} of a head's {arch.head_dim} channels cannot turn in pairs")
@@ -50,7 +57,7 @@ def read_rope(
     rope = Rope(theta=theta, dims=0 if dims == arch.head_dim else dims)
     alpha = given.get("alpha") if kind == "dynamic" else None
     if alpha:  # of Hunyuan: another base, whatever the length
-        kind, rope = "default", replace(rope, theta=theta * given.real("alpha") ** (dims / (dims - 2)))
+        kind, rope = "default", replace(rope, theta=theta * given.positive("alpha") ** (dims / (dims - 2)))
         for unused in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
             given.get(unused)
     if kind == "mrope":  # the default with three axes, see ``with_sections``
@@ -99,10 +106,10 @@ def _llama3(given: ConfigFields, arch: Architecture, dims: int, original: Any) -
 
 def _yarn(given: ConfigFields, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
     factor = given.real("factor", arch.max_position / original)
-    over, under = given.get("mscale"), given.get("mscale_all_dim")
+    over, under = given.real("mscale", 0.0), given.real("mscale_all_dim", 0.0)
     usual = _magnitude(factor)
     if over and under:
-        usual = _magnitude(factor, float(over)) / _magnitude(factor, float(under))
+        usual = _magnitude(factor, over) / _magnitude(factor, under)
     return {
         "factor": factor,
         "original_max_position": int(original),

@@ -6,10 +6,16 @@ matrix lies in the file is told by its ``WeightType``; scales are beside it, und
 
 What an architecture has beyond a Llama's: ``post1`` and ``post2``, norms behind the halves of a layer; ``up`` for ``gate_up``
 where there is no gate; ``NAME_bias`` for every matrix and norm that has one; ``embed_norm``; ``sinks``, a number per head;
-``xielu``, the four numbers of that activation: both alphas, beta, eps. Learnt positions are ``positions`` as an encoder's.
+``layer_scale``, one of the layer; ``xielu``, the four numbers of that activation: both alphas, beta, eps. Learnt positions are
+``positions`` as an encoder's.
 
 A mixture of experts has ``experts.0.gate_up``, ``experts.0.down``, ... and ``shared.gate_up``, ``shared.down``, with float32
 ``router`` (experts, hidden) and ``shared_gate`` (1, hidden), and ``router_correction`` and ``router_bias`` where there are.
+
+Attention with a gate has it behind queries, keys and values in ``qkv``. A layer with a running state has ``state_in`` (queries,
+keys, values and what gates them, side by side), ``state_out``, the norm before it ``state_norm``, ``decay`` and ``step_bias``
+(heads), of a Mamba2 ``skip`` (heads), float32 ``state_conv`` (channels, taps) and ``state_gates``: (2 * heads, hidden), beta and
+step of every head, of a Mamba2 (heads, hidden), the step alone.
 
 A convolution in place of attention has ``conv_in`` (gates before and behind, and what is mixed, side by side), ``conv_out`` and
 ``conv``, float32 (hidden, taps). Attention to latent vectors has ``q`` or ``q_a`` and ``q_b``, ``kv_a`` and ``out``, norms
@@ -51,13 +57,17 @@ T = TypeVar("T")
 
 def layer_matrices(arch: Architecture, layer: int) -> dict[str, tuple[int, int]]:
     """The matrices of one layer: name -> (inputs, outputs)."""
-    kind, hidden = arch.kind(layer), arch.hidden
+    kind, hidden, arch = arch.kind(layer), arch.hidden, arch.of_layer(layer)
     if kind.mixer is Mixer.CONV:
         made = {"conv_in": (hidden, 3 * hidden), "conv_out": (hidden, hidden)}
     elif kind.mixer is Mixer.LATENT:
         made = _latent_matrices(arch)
+    elif kind.mixer.recurrent:
+        assert arch.recurrence is not None
+        inner = arch.recurrence.inner
+        made = {"state_in": (hidden, arch.recurrence.channels + inner), "state_out": (inner, hidden)}
     else:
-        made = {"qkv": (hidden, arch.qkv_size), "out": (arch.q_size, hidden)}
+        made = {"qkv": (hidden, arch.asking_size), "out": (arch.q_size, hidden)}
     if not (kind.experts and arch.experts):
         return {**made, **_network(arch, "", arch.intermediate)}
     for number in range(arch.experts.count):
@@ -115,19 +125,32 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
         made["router_bias"] = arch.experts.count
     if arch.activation == XIELU:
         made["xielu"] = 4
+    if arch.layer_scale:
+        made["layer_scale"] = 1
     if kind.mixer is Mixer.CONV:
         return {**made, "conv_bias": arch.hidden} if arch.conv_bias else made
     if kind.mixer is Mixer.LATENT:
         assert arch.latent is not None
         queries = {"q_a_norm": arch.latent.query_rank} if arch.latent.query_rank else {}
         return {**made, **queries, "kv_a_norm": arch.latent.rank}
+    if kind.mixer.recurrent:
+        return {**made, **_recurrent_vectors(arch, kind.mixer)}
     if arch.sinks:
         made["sinks"] = arch.heads
     if arch.qk_norm_whole:
         made.update(q_norm=arch.q_size, k_norm=arch.kv_size)
     elif arch.qk_norm:
-        made.update(q_norm=arch.head_dim, k_norm=arch.head_dim)
+        made.update(dict.fromkeys(("q_norm", "k_norm"), arch.of_layer(layer).head_dim))
     return made
+
+
+def _recurrent_vectors(arch: Architecture, mixer: Mixer) -> dict[str, int]:
+    assert arch.recurrence is not None
+    form, mamba = arch.recurrence, mixer is Mixer.MAMBA
+    made = {"decay": form.heads, "step_bias": form.heads, "state_norm": form.inner if mamba else form.value}
+    if mamba:
+        made["skip"] = form.heads
+    return {**made, "state_conv_bias": form.channels} if form.conv_bias else made
 
 
 def biased(arch: Architecture, layer: int) -> list[str]:
@@ -143,6 +166,8 @@ def biased(arch: Architecture, layer: int) -> list[str]:
         "down": arch.mlp_bias,
         "conv_in": arch.conv_bias,
         "conv_out": arch.conv_bias,
+        "state_in": arch.recurrence is not None and arch.recurrence.biased,
+        "state_out": arch.recurrence is not None and arch.recurrence.biased,
     }
     experts = arch.experts is not None and arch.experts.biased
     return [
@@ -157,6 +182,10 @@ def layer_tables(arch: Architecture, layer: int) -> dict[str, tuple[int, int]]:
     kind, made = arch.kind(layer), {}
     if kind.mixer is Mixer.CONV:
         made["conv"] = (arch.hidden, arch.conv)
+    if kind.mixer.recurrent and arch.recurrence:
+        form = arch.recurrence
+        made["state_conv"] = (form.channels, form.taps)
+        made["state_gates"] = ((1 if kind.mixer is Mixer.MAMBA else 2) * form.heads, arch.hidden)
     if kind.mixer is Mixer.LATENT and arch.latent:
         made["kv_b"] = (arch.heads * (arch.latent.plain + arch.latent.value), arch.latent.rank)
     if kind.experts and arch.experts:

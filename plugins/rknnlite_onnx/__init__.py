@@ -5,8 +5,8 @@
 * While a graph is written: ``emitter`` (nodes and constants; ``emitted``: formulas), ``lowered_values`` (each value in the
   forms that are asked for), ``registry`` and ``ops`` (who writes which type), ``windows``, ``functions``.
 * Around a network: ``normalise``, ``symbolic_shapes``, ``qdq``, ``calibration``.
-* Commands: ``export`` with ``trial``; ``port_command`` with ``port``, ``port_report``, ``toolkit_network``,
-  ``toolkit_process`` and ``toolkit_script``; ``samples`` for both.
+* Commands: ``export`` with ``trial``; ``port_command`` with ``port``, ``port_report``, ``toolkit_network``; ``samples``
+  for both.
 """
 
 from __future__ import annotations

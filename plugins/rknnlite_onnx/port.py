@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 from onnx import ModelProto
 from rknnlite_insight import to_onnx
+from rknnlite_programs.toolkit_process import Toolkit
 
 from rknnlite.errors import ModelUnsupported, ParamInvalid
 from rknnlite.files.writing import write_file
@@ -18,7 +19,6 @@ from rknnlite.formats import IoTensor, Model, ModelFile
 from .network import NOT_WRITTEN
 from .samples import channel_numbers, network_feeds
 from .toolkit_network import for_the_toolkit
-from .toolkit_process import Toolkit
 
 __all__ = ["means_and_deviations", "port"]
 

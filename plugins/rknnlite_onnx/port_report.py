@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.read import read_graph
 from rknnlite_insight.comparison import distance
+from rknnlite_programs.toolkit_process import Toolkit
 
 from rknnlite.formats import ModelFile
 from rknnlite.runtime import open_model
 from rknnlite.tensor import TensorAttr
 
 from .port import port
-from .toolkit_process import Toolkit
 from .trial import stepped
 
 __all__ = ["OutputReport", "PortReport", "ported", "report_on"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
+from rknnlite_backend.native_objects import abandon_after_fork
 from rknnlite_backend.perf import PerfTable
 from rknnlite_backend.running import both_paths, check_dup, in_order
 from rknnlite_backend.zero_copy import check_binding, check_direction, place_of
@@ -15,7 +16,6 @@ from rknnlite_protocol.board import Description
 
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.log import level, logger
-from rknnlite.native.objects import abandon_after_fork
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Memory, OpenOptions, PostProcess, Step
 from rknnlite.spi.arguments import typed

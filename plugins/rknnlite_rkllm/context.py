@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.native_objects import abandon_after_fork
 from rknnlite_llm.engine import EngineContext
 
 from rknnlite.errors import ContextInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
 from rknnlite.native.board import Board
-from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi.llm import EmbedCallback, KvPolicy, LlmCallbacks, LlmParams, LlmTraits
 from rknnlite.spi.types import Versions
 

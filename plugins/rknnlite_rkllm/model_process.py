@@ -12,11 +12,11 @@ import threading
 from collections import deque
 from typing import Any, Optional
 
+from rknnlite_backend.native_objects import abandon_after_fork
 from rknnlite_programs.childprocess import ChildProcess, ProcessEnded
 
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
-from rknnlite.native.objects import abandon_after_fork
 from rknnlite.native.processes import python_main
 
 from .failure import error_of

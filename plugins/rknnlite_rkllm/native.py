@@ -7,8 +7,9 @@ import os
 import threading
 from typing import Any, Optional
 
+from rknnlite_backend.native_objects import Native
+
 from rknnlite.errors import ContextInvalid, RknnError
-from rknnlite.native.objects import Native
 
 from .loader import Api
 from .requests import CrossAttention, ResultHandler, Run, RunEnd, Start

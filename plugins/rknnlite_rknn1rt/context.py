@@ -9,12 +9,12 @@ from concurrent import futures
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.native_objects import abandon_after_fork
 from rknnlite_backend.running import both_paths, not_prepared, not_under_way, outcome, wait_done
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import Input, Memory, OpenOptions
 from rknnlite.spi.one_thread import OneThread
 

@@ -5,9 +5,9 @@ The numbers are librknnrt's but for -14; what to do about some of them is anothe
 
 from __future__ import annotations
 
+import rknnlite_backend.native_objects
 from rknnlite_backend.rknn_calls import CallErrors
 
-import rknnlite.native.objects
 from rknnlite.errors import RKNNRT_CODES, PreCompiledModelUnmatch, VendorCode
 
 __all__ = ["CODES", "MiniDriver", "Native", "call_error", "check"]
@@ -55,7 +55,7 @@ _ERRORS = CallErrors(CODES)
 call_error, check = _ERRORS.error, _ERRORS.check
 
 
-class Native(rknnlite.native.objects.Native):
+class Native(rknnlite_backend.native_objects.Native):
     """An object of librknn_api; one that cannot be given back is logged with what its code means."""
 
     __slots__ = ()

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.addresses import view
 from rknnlite_backend.zero_copy import closed_memory
 
 from rknnlite.errors import OutOfMemory, ParamInvalid
-from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
 from rknnlite.tensor import TensorAttr
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.native_objects import abandon_after_fork
 from rknnlite_backend.running import check_dup, check_under_way, find_shapes, not_prepared, not_run, run_late
 from rknnlite_insight.dumps import Dump, DumpWriter
 
 from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import Context, Input, Memory, OpenOptions, PerfRow, PerfTable, PostProcess
 from rknnlite.tensor import TensorAttr
 

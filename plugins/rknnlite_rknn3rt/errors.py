@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from rknnlite_backend.native_objects import Native
 from rknnlite_backend.rknn_calls import CallErrors
 
 from rknnlite.abi.rknn3_v104 import RKNN3Error
 from rknnlite.errors import RKNN3_CODES
 from rknnlite.log import logger
-from rknnlite.native.objects import Native
 
 __all__ = ["Native", "call_error", "check", "check_or_warn"]
 

@@ -6,11 +6,11 @@ import ctypes as ct
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.addresses import view
 
 from rknnlite.abi.rknn3_enums import RKNN3ImFmt, RKNN3MemSyncMode
 from rknnlite.abi.rknn3_types import RKNN3ImMem
 from rknnlite.errors import ContextInvalid, ParamInvalid
-from rknnlite.native.addresses import view
 
 from .errors import Native, check
 from .native_context import NativeContext

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.addresses import view
 from rknnlite_backend.zero_copy import (
     cannot_import_phys,
     check_direction,
@@ -21,7 +22,6 @@ from rknnlite_backend.zero_copy import (
 
 from rknnlite.abi.rknn3_enums import RKNN3MemAllocFlags, RKNN3MemSyncMode
 from rknnlite.errors import OutOfMemory, ParamInvalid
-from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
 
 from .errors import Native, check

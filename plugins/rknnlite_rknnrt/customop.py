@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.addresses import view
 
 from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
-from rknnlite.native.addresses import view
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.spi.custom_op import take_results, unregistered
 from rknnlite.tensor import DType

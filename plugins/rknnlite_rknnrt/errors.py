@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import rknnlite_backend.native_objects
 from rknnlite_backend.rknn_calls import CallErrors
 
-import rknnlite.native.objects
 from rknnlite.errors import RKNNRT_CODES
 
 __all__ = ["Native", "call_error", "check"]
@@ -13,7 +13,7 @@ _ERRORS = CallErrors(RKNNRT_CODES)
 call_error, check = _ERRORS.error, _ERRORS.check
 
 
-class Native(rknnlite.native.objects.Native):
+class Native(rknnlite_backend.native_objects.Native):
     """An object of librknnrt; one that cannot be given back is logged with what its code means."""
 
     __slots__ = ()

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.addresses import address
 from rknnlite_backend.running import in_order, wrong_bytes, wrong_rank, wrong_shape
 
 from rknnlite.errors import InputInvalid
 from rknnlite.layout import copy_pixels
-from rknnlite.native.addresses import address
 from rknnlite.spi import Input
 from rknnlite.tensor import DType, Layout, TensorAttr
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.addresses import view
 from rknnlite_backend.zero_copy import (
     cannot_import,
     cannot_import_phys,
@@ -24,7 +25,6 @@ from rknnlite_backend.zero_copy import (
 )
 
 from rknnlite.errors import OutOfMemory, ParamInvalid
-from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
 
 from . import abi

@@ -14,7 +14,7 @@ from .installed_plugins import installed
 
 __all__ = ["leave_out_what_crashes", "main"]
 
-_TIME_LIMIT = 60.0
+_TIME_LIMIT = 90.0
 _DONE = ["", "done"]
 _MOST = 20
 """So many plugins that crash are left out one by one; who has more sees the next crash."""

@@ -1,6 +1,6 @@
-"""What owns objects of other languages, and what this machine is; for plugins.
+"""Crashes, other processes, and what this machine is; for plugins.
 
-* ``objects`` and ``addresses`` own and touch memory, ``crash`` makes sense of crashes.
-* ``processes`` and ``forks``: other processes of Python, and what does not survive a fork.
+* ``crash`` makes sense of crashes.
+* ``processes`` and ``forks``: other processes of Python, and what does not survive a fork. ``first_import``: one that may crash.
 * ``board`` and ``processors``: this machine.
 """

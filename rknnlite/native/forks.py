@@ -1,7 +1,7 @@
 """What does not survive a fork: whose it is, what is said in the child, and what is forgotten there.
 
 Threads, devices and handles of C libraries belong to the process that made them. Objects of a C library are switched off
-in the child by ``native.objects``; what a thread of this process works for remembers its ``Owner`` and asks it.
+in the child by ``rknnlite_backend.native_objects``; what a thread of this process works for remembers its ``Owner`` and asks it.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_backend.addresses import is_mapped
 
 from rknnlite.abi import rknn_api as abi
 from rknnlite.abi.rknn_op import CONTEXT, TensorAttrStruct, TensorMem
 from rknnlite.api import RKNNLite
 from rknnlite.api.rknn_runtime import RKNNOutput
-from rknnlite.native.addresses import is_mapped
 
 from .corpus import genuine
 from .test_field_programs import Board, ask, board, picture

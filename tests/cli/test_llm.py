@@ -12,10 +12,12 @@ import pytest
 from rknnlite_llm.answers import AnswerParser, AnswerPart, answer_format
 from rknnlite_llm.commands import chat
 from rknnlite_llm.constraints import Gbnf, JsonSchema, Lark, Regex
+from rknnlite_llm.tokenizer import Tokenizer
 
 from rknnlite.spi.command import Exit
 from rknnlite.spi.llm import CallState, LlmTraits, RunSummary
 from tests.llm.test_lora import write_adapter
+from tests.llm.vision_goldens import write_whole
 from tests.support.llm_models import write_model
 
 from .conftest import Call
@@ -115,9 +117,10 @@ def test_how_fast_a_model_answers(call: Call, tmp_path: Path) -> None:
     assert [(row["sessions"], row["prompt_tokens"]) for row in rows] == [(1, 8), (1, 24), (2, 8), (2, 24)]
     assert all(0 < row["tpot"] < row["ttft"] + 10 for row in rows)
     for row in rows[:2]:
-        read = row["share_of_gemv"] * done.data["memory"]["gemv"] * row["tpot"]
-        assert read == pytest.approx(done.data["step_bytes"])
-    assert rows[2]["share_of_gemv"] is None
+        read = row["share_of_limit"] * done.data["memory"]["gemv"] * row["tpot"]
+        seen = row["prompt_tokens"] + row["new_tokens"] // 2
+        assert read == pytest.approx(done.data["step_bytes"] + seen * done.data["kv_token_bytes"])
+    assert rows[2]["share_of_limit"] is None
     assert "time to first token" in (tmp_path / "page.html").read_text()
     shown = call("bench-llm", tiny, *few).out
     for heading in (
@@ -319,3 +322,32 @@ def test_ctrl_c_stops_and_closes(call: Call, parrot: type[Parrot]) -> None:
     done = call("chat", "x", "--ask", "one interrupt two")
     assert done.code == Exit.INTERRUPTED
     assert parrot.made[0].closed
+
+
+def test_a_picture_is_asked_about(call: Call, tmp_path: Path) -> None:
+    """export-llm writes the tower, chat --image runs it; the text is what transformers' generate says."""
+    pytest.importorskip("onnxruntime", reason="needs the package onnxruntime (extra fast)")
+    pytest.importorskip("onnx", reason="needs the package onnx (extra fast)")
+    pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
+    pytest.importorskip("PIL", reason="needs the package Pillow (extra pictures)")
+    golden = write_whole("qwen2.5-vl", tmp_path / "hf")
+    prefix, picture = tmp_path / "p", tmp_path / "hf" / "picture.png"
+    made = call("export-llm", tmp_path / "hf", prefix, "--weights", "f32", "--image-size", "48x32", "--json")
+    assert made.code == 0
+    files = {Path(file).name for file in made.data["files"]}
+    assert {"p.rknn", "p.vision.onnx", "p.vision.onnx.data", "p.vision.json"} <= files
+    ask = ("--ask", "What is this?", "--max-new-tokens", "16", "--backend", "cpu", "--json")
+    done = call("chat", prefix, "--image", picture, *ask)
+    wanted = Tokenizer(tmp_path / "p.tokenizer.gguf").decode(golden["answer"].tolist())
+    assert (done.data["prompt"], done.data["answer"]) == ("What is this?", wanted)
+    assert done.data["prefill_tokens"] == len(golden["ids"])
+    refused = call("chat", prefix, "--image", picture, "--turn", "a", "b", *ask)
+    assert refused.code != 0 and "leave out --messages and --turn" in refused.err
+    none = call(
+        "export-llm", tmp_path / "hf", tmp_path / "q", "--weights", "f32", "--vision", "none", "--json"
+    )
+    assert not any("vision" in file for file in none.data["files"])
+    both = call("export-llm", tmp_path / "hf", tmp_path / "q", "--vision", "none", "--image-size", "48x32")
+    assert both.code != 0 and "--vision none writes no tower" in both.err
+    assert call("export-llm", tmp_path / "hf", tmp_path / "q", "--image-size", "48").code != 0
+    assert "has no vision tower" in call("chat", tmp_path / "q", "--image", picture, *ask).err

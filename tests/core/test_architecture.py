@@ -430,7 +430,7 @@ READS = {
     "plugins/rknnlite_server/networks/uploads.py": "what clients left, opened without following links",
     "plugins/rknnlite_cpu/engines/with_onnxruntime.py": "what the engine wrote into a folder of ours",
     "plugins/rknnlite_onnx/port.py": "what the vendor's toolkit wrote into a folder of ours",
-    "plugins/rknnlite_onnx/toolkit_script.py": "a file of ours, in the toolkit's process, which has no rknnlite",
+    "plugins/rknnlite_programs/toolkit_script.py": "a file of ours, in the toolkit's process, which has no rknnlite",
     "plugins/rknnlite_riscv/host.py": "the stub, of ours",
     "plugins/rknnlite_cpu/engines/native/recipe.py": "C files of ours",
     "plugins/rknnlite_librknnrt/build.py": "C files of ours, and what was built of them",

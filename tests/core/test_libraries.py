@@ -70,6 +70,8 @@ FORMER = {
     "rknnlite.llm.quality": ("rknnlite_llm.quality", "evaluate"),
     "rknnlite.accuracy": ("rknnlite_insight", "judge"),
     "rknnlite.protocol.requests": ("rknnlite_protocol.requests", "InferRequest"),
+    "rknnlite.native.addresses": ("rknnlite_backend.addresses", "view"),
+    "rknnlite.native.objects": ("rknnlite_backend.native_objects", "Native"),
     "rknnlite.spi.dumps": ("rknnlite_insight.dumps", "Dump"),
     "rknnlite.spi.lowering": ("rknnlite_graph.lowering", "Lowering"),
     "rknnlite.spi.one_node": ("rknnlite_insight.one_node", "run_op"),

@@ -73,7 +73,7 @@ OWN = {
     "rknnlite/files/json_text.py": "the one place",
     "rknnlite/cli/plugin_probe.py": "what our own child wrote",
     "plugins/rknnlite_llm/quality/transformers_reader.py": "what our own child wrote; and a line of ours in the child",
-    "plugins/rknnlite_onnx/toolkit_script.py": "a file of ours, in the toolkit's process, which has no rknnlite",
+    "plugins/rknnlite_programs/toolkit_script.py": "a file of ours, in the toolkit's process, which has no rknnlite",
 }
 
 

@@ -65,7 +65,8 @@ def library(*flags: str, name: str = recipe.LIBRARY) -> Path:
     needs("gcc")
     files = recipe.files(name)
     sources = [str(file) for file in files if file.suffix == ".c"]
-    soname = f"-Wl,-soname,{name}"
+    soname = f"-Wl,-soname,{Path(name).name}"
+    version = [flag for flag in recipe.flags(name) if flag.startswith("-DRKLLM")]
     command = [
         "gcc",
         *_LIBRARY,
@@ -74,12 +75,13 @@ def library(*flags: str, name: str = recipe.LIBRARY) -> Path:
         *recipe.include_flags(name),
         *WATCHED,
         *flags,
+        *version,
         *sources,
         "-ldl",
         "-o",
         "{out}",
     ]
-    return made(name, command, files)
+    return made(Path(name).name, command, files)
 
 
 @functools.cache

@@ -116,3 +116,26 @@ def test_it_hides_no_file_of_the_vendors() -> None:
     assert flags.PACKAGE not in ("rknn", "rknnrt", "librknnrt", "rknpu2", "rknn_api")
     assert flags.RKNN3_PACKAGE not in ("rknn3", "rknn3_api", "librknn3_api", "rknpu3")
     assert "rpath" not in pkg_config("/usr/lib/x/rknnlite", include="/usr/include/rknnlite")
+
+
+@pytest.mark.parametrize("version", ["1.1.4", "1.2.2", ""])
+def test_a_program_with_a_language_model_is_compiled_and_run(
+    call: Call, tmp_path: Path, version: str
+) -> None:
+    """Each version of librkllmrt.so has a folder of its own, and a header."""
+    said = ["--rkllm", version] if version else ["--rkllm"]
+    words = shlex.split(call("librknnrt", *said, "--libs", "--cflags").out)
+    (tmp_path / "program.c").write_text(
+        '#include <rkllm.h>\n#include <stdio.h>\nint main(void) { printf("%d\\n", RKLLM_HEADER_VERSION + rkllm_destroy(0)); }\n'
+    )
+    subprocess.run(["cc", "program.c", *words, "-o", "program"], cwd=tmp_path, check=True)
+    folder = call("librknnrt", *said, "--dir").out.rstrip("\n")
+    done = subprocess.run(
+        [tmp_path / "program"], env={"LD_LIBRARY_PATH": folder}, capture_output=True, text=True, check=True
+    )
+    wanted = {"1.1.4": 10104, "1.2.2": 10203, "": 10300}[version]
+    assert done.stdout == f"{wanted - 1}\n"
+
+
+def test_a_version_that_there_is_none_of(call: Call) -> None:
+    assert "there is no librkllmrt.so of version '1.4'" in call("librknnrt", "--rkllm", "1.4").err

@@ -58,8 +58,8 @@ def test_what_the_user_has_set_stays(environment: dict[str, str]) -> None:
     theirs = {**environment, "LD_LIBRARY_PATH": "/opt/theirs:/opt/more", "RKNNLITE_PYTHON": "/opt/python3"}
     done = run(theirs, "--", "sh", "-c", 'echo "$LD_LIBRARY_PATH $RKNNLITE_PYTHON"')
     folders, python = done.stdout.split()
-    ours, *rest = folders.split(":")
-    assert Path(ours, "librknnrt.so").is_file()
+    ours, rkllm, *rest = folders.split(":")
+    assert Path(ours, "librknnrt.so").is_file() and Path(rkllm, "librkllmrt.so").is_file()
     assert (rest, python) == (["/opt/theirs", "/opt/more"], "/opt/python3")
 
 

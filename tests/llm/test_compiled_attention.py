@@ -1,4 +1,4 @@
-"""Attention by the native engine over keys and values in float16: that of ``attention.py``, which is the definition."""
+"""Attention by the native engine over caches of every type: that of ``attention.py``, which is the definition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rknnlite_cpu.llm import compiled_attention, compiled_products
 from rknnlite_cpu.llm.attention import Queries, attend
 from rknnlite_cpu.llm.compiled_attention import CompiledAttention
 from rknnlite_cpu.llm.decoder import Decoder
-from rknnlite_cpu.llm.kv_cache_storage import Half
+from rknnlite_cpu.llm.kv_cache_storage import Half, Store, make_store
 from rknnlite_llm import Package, export_llm
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.export import KV_CACHES
@@ -37,14 +37,13 @@ def attention() -> CompiledAttention:
     return compiled_products.chosen("native").attention
 
 
-def _cache(heads: int, count: int, dim: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Views of caches in which all that is not seen is no number."""
-    random, found = np.random.default_rng(seed), []
-    for before in (3, 6):
-        whole = np.full((heads, before + count + 2, dim), np.nan, np.float16)
-        whole[:, before : before + count] = random.standard_normal((heads, count, dim))
-        found.append(whole[:, before : before + count])
-    return found[0], found[1]
+def _cache(heads: int, count: int, dim: int, seed: int = 0) -> tuple[Store, slice]:
+    """A float16 store in which all that is not seen is no number."""
+    random, store = np.random.default_rng(seed), Half(heads, 3 + count + 2, dim)
+    for whole in store.whole:
+        whole[...] = np.nan
+    store.put(3, *random.standard_normal((2, heads, count, dim)).astype(np.float32))
+    return store, slice(3, 3 + count)
 
 
 def _queries(heads: int, group: int, dim: int, count: int, tokens: int = 1, seed: int = 0) -> Queries:
@@ -56,9 +55,9 @@ def _queries(heads: int, group: int, dim: int, count: int, tokens: int = 1, seed
     return Queries(turned, tokens, kept, count // 2, 3.0, mask)
 
 
-def _far(attention: CompiledAttention, queries: Queries, keys: np.ndarray, values: np.ndarray) -> float:
-    ours = attention(queries, keys, values)
-    wanted = attend(queries, keys.astype(np.float32), values.astype(np.float32))
+def _far(attention: CompiledAttention, queries: Queries, store: Store, seen: slice) -> float:
+    ours = attention(queries, store, seen)
+    wanted = attend(queries, store.keys(seen.stop)[:, seen], store.values(seen.stop)[:, seen])
     assert ours.shape == wanted.shape
     return float(np.abs(ours - wanted).max() / np.abs(wanted).max())
 
@@ -68,7 +67,7 @@ def test_every_shape_and_number_of_keys(
     attention: CompiledAttention, heads: int, group: int, dim: int
 ) -> None:
     for count in COUNTS:
-        keys, values = _cache(heads, count, dim)
+        store, seen = _cache(heads, count, dim)
         for tokens in (1, 3):
             every = _queries(heads, group, dim, count, tokens)
             plain = Queries(every.turned, tokens)
@@ -79,7 +78,23 @@ def test_every_shape_and_number_of_keys(
                 replace(plain, kept=every.kept, keep=every.keep),
                 every,
             ):
-                assert _far(attention, queries, keys, values) < CLOSE
+                assert _far(attention, queries, store, seen) < CLOSE
+
+
+@pytest.mark.parametrize("name", KV_CACHES)
+@pytest.mark.parametrize(("heads", "group", "dim"), [(2, 3, 64), (1, 7, 96), (3, 1, 160)], ids=str)
+def test_every_type_of_cache(
+    attention: CompiledAttention, name: str, heads: int, group: int, dim: int
+) -> None:
+    """Full groups of keys, one that is being filled, windows that begin anywhere."""
+    random = np.random.default_rng(2)
+    for count in (1, 31, 32, 77):
+        store = make_store(KV_CACHES[name], heads, 96, dim)
+        store.put(0, *random.standard_normal((2, heads, count, dim)).astype(np.float32) * np.float32(5))
+        for first in {0, count // 2}:
+            queries = _queries(heads, group, dim, count - first)
+            for asked in (queries, Queries(queries.turned / 8, 1)):
+                assert _far(attention, asked, store, slice(first, count)) < CLOSE
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 5])
@@ -97,37 +112,37 @@ def test_any_number_of_cores(
     monkeypatch.setattr(compiled_attention, "_SHARED", 0)
     monkeypatch.setattr(compiled_attention, "parts_of", even)
     for count in (1, 160, 301):
-        keys, values = _cache(2, count, 24)
+        store, seen = _cache(2, count, 24)
         queries = _queries(2, 3, 24, count, 4)
         assert queries.mask is not None
         queries.mask[1, 40:] = -1e30
         queries.mask[2, :-1] = -1e30
-        assert _far(attention, queries, keys, values) < CLOSE
+        assert _far(attention, queries, store, seen) < CLOSE
     assert max(shares) == cores
 
 
 @pytest.mark.parametrize("size", [1.0, 30.0, 1e4, 1e30])
 def test_scores_of_any_size(attention: CompiledAttention, size: float) -> None:
     """Exponentials neither overflow nor lose what counts: of scores themselves float32 keeps so many digits only."""
-    keys, values = _cache(2, 100, 16)
+    store, seen = _cache(2, 100, 16)
     turned = np.random.default_rng(1).standard_normal((2, 4, 16)).astype(np.float32) * np.float32(size)
     lost = size if size < 1e5 else 1  # then one key has all
-    assert _far(attention, Queries(turned, 1), keys, values) < CLOSE * lost
+    assert _far(attention, Queries(turned, 1), store, seen) < CLOSE * lost
     for cap in (0.5, 50.0, 1e4):
-        assert _far(attention, Queries(turned, 1, cap=cap), keys, values) < CLOSE * max(1, min(lost, cap))
+        assert _far(attention, Queries(turned, 1, cap=cap), store, seen) < CLOSE * max(1, min(lost, cap))
 
 
 def test_what_is_no_number_is_not_hidden(attention: CompiledAttention) -> None:
-    keys, values = _cache(2, 70, 16)
+    store, seen = _cache(2, 70, 16)
     turned = np.ones((2, 3, 16), np.float32)
     turned[1, 1, 3] = np.nan
-    found = attention(Queries(turned, 1), keys, values)
+    found = attention(Queries(turned, 1), store, seen)
     assert np.isnan(found[1, 1]).all() and np.isfinite(found[[0, 0, 0, 1, 1], [0, 1, 2, 0, 2]]).all()
 
 
 def test_keys_of_more_numbers_than_the_library_takes(attention: CompiledAttention) -> None:
-    keys, values = _cache(1, 9, 520)
-    assert _far(attention, _queries(1, 2, 520, 9), keys, values) < CLOSE
+    store, seen = _cache(1, 9, 520)
+    assert _far(attention, _queries(1, 2, 520, 9), store, seen) < CLOSE
 
 
 def _engines(made: Package, size: int, keep: int) -> list[Engine]:
@@ -190,10 +205,13 @@ def test_a_library_with_wrong_attention_is_not_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any, right: str, wrong: str
 ) -> None:
     needs("gcc")
-    source, header = tmp_path / "attention.c", compiled_products._BESIDE[1]
-    text = compiled_products._BESIDE[0].read_text()
-    assert right in text
+    source, (old, *others) = tmp_path / "attention.c", compiled_products._BESIDE
+    text = old.read_text()
+    header = next(file for file in others if file.name == "functions.h")
+    others.remove(header)
+    (tmp_path / header.name).write_text(header.read_text().replace(right, wrong))
+    assert right in text + header.read_text()
     source.write_text(text.replace(right, wrong))
-    monkeypatch.setattr(compiled_products, "_BESIDE", [source, header])
+    monkeypatch.setattr(compiled_products, "_BESIDE", [source, tmp_path / header.name, *others])
     with pytest.raises(ParamInvalid, match="the native engine is wrong here: attention differs by"):
         compiled_products.Products()

@@ -115,8 +115,8 @@ def test_every_float16_is_widened_exactly(products: compiled_products.Products) 
 def test_weights_are_read_where_they_lie(products: compiled_products.Products, weights: str) -> None:
     codes, scale = WEIGHT_TYPES[weights].pack(np.ones((256, 64), np.float32))
     linear = products.linear(weights, codes, scale, 64, 256)
-    assert linear._matrix.codes == codes.ctypes.data
-    assert linear._matrix.scales == (None if scale is None else scale.ctypes.data)
+    assert linear.layout.codes == codes.ctypes.data
+    assert linear.layout.scales == (None if scale is None else scale.ctypes.data)
 
 
 def _answer(package: Any, **options: Any) -> tuple[int, ...]:

@@ -49,7 +49,18 @@ def sealed(whole: bytes, description: dict[str, Any]) -> bytes:
     return HEADER.pack(magic, version, zlib.crc32(body), len(text), table) + body
 
 
-@pytest.mark.parametrize("name", ["gemma3", "lfm2", "qwen2-moe", "phi4-mini", "modernbert-reranker"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemma3",
+        "lfm2",
+        "qwen2-moe",
+        "phi4-mini",
+        "modernbert-reranker",
+        "qwen3.5-moe",
+        "granite-hybrid-dense",
+    ],
+)
 def test_another_value_is_refused_or_is_a_model(name: str, tmp_path: Path) -> None:
     write_family(name, tmp_path / "hf")
     package = export_llm(tmp_path / "hf", tmp_path / "p", "f32")
@@ -72,6 +83,9 @@ def test_another_value_is_refused_or_is_a_model(name: str, tmp_path: Path) -> No
         ("gemma3", ("local_rope", "scaling"), "dynamic", "of some layers only"),
         ("gemma3", ("each_layer", 0, "turn"), "sideways", "main, local, none"),
         ("lfm2", ("conv",), 0, "need conv"),
+        ("qwen3-next", ("recurrence", "groups"), 4, "6 heads of a running state share 4 keys"),
+        ("qwen3-next", ("recurrence",), None, "need recurrence"),
+        ("qwen3-next", ("causal",), False, "see those behind them"),
         ("qwen2-moe", ("experts", "used"), 7, "not in 1..6"),
         ("phi4-mini", ("rope", "long_factors"), [1.0], "not 6 numbers"),
         ("qwen2-yarn", ("rope", "theta"), 1, "not in 1.001"),

@@ -26,7 +26,7 @@ from rknnlite.spi.llm import (
     TokenInput,
     VocabInfo,
 )
-from tests.llm.family_goldens import CASES, DATA, write_family
+from tests.llm.family_goldens import CASES, DATA, RANDOM, export_case, known_case, write_family
 from tests.support.corpus import ROOT
 
 pytestmark = pytest.mark.slow
@@ -73,8 +73,18 @@ def exported(name: str, folder: Path, **options: Any) -> tuple[dict[str, np.ndar
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_family_says_what_transformers_says(name: str, tmp_path: Path) -> None:
+    says_what_transformers_says(*exported(name, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_any_shape_with_any_weights_says_what_transformers_says(name: str, tmp_path: Path) -> None:
+    golden = write_family(name, tmp_path / "hf")
+    package = export_case(known_case(name), tmp_path / "hf", tmp_path / "ours")
+    says_what_transformers_says(golden, package, tmp_path)
+
+
+def says_what_transformers_says(golden: dict[str, np.ndarray], package: Package, tmp_path: Path) -> None:
     """Logits of a prompt in pieces, greedy tokens, a second turn, and the same behind a saved cache."""
-    golden, package = exported(name, tmp_path)
     first, greedy, again = golden["first"], golden["greedy"].tolist(), golden["again"].tolist()
     with open_llm(package.model) as context:
         whole = Talk(context, package)
@@ -146,7 +156,10 @@ def test_yes_or_no_is_what_the_logits_say(tmp_path: Path) -> None:
 def test_every_family_has_a_case() -> None:
     goldens = [np.load(DATA / f"{case.name}.npz")["config"] for case in CASES]
     models = {architecture(json.loads(str(config))).family for config in goldens}
-    described = [json.loads(str(np.load(path)["config"])) for path in (DATA.parent / "media").glob("*.npz")]
+    media = (DATA.parent / "media").glob(
+        "[!rw]*.npz"
+    )  # those of whole models and of the resampler name no other
+    described = [json.loads(str(np.load(path)["config"])) for path in media]
     models |= {architecture(config).family for config in described}
     assert models == set(FAMILIES)
     assert len(CASES) >= 27
@@ -326,3 +339,27 @@ def test_integers_of_widths_that_are_no_multiple_of_a_group(
         talk = Talk(context, package)
         talk.run(golden["first"], 1)
     assert np.corrcoef(talk.logits[0], golden["logits"][-1])[0, 1] > least
+
+
+def test_gemma_4_says_its_heads_once_or_layer_by_layer() -> None:
+    """Published files have ``global_head_dim``, saved ones ``per_layer_config``; what is not computed is named."""
+    saved = json.loads(str(np.load(DATA / "gemma4.npz")["config"]))
+    once = {key: value for key, value in saved.items() if key != "per_layer_config"}
+    once |= {"global_head_dim": 24, "num_global_key_value_heads": 1}
+    arch = architecture(saved)
+    assert architecture(once) == arch
+    assert [(arch.of_layer(i).head_dim, arch.of_layer(i).kv_heads) for i in range(4)] == [(16, 2)] * 2 + [
+        (24, 1)
+    ] * 2
+    assert architecture({**once, "attention_k_eq_v": False}).of_layer(3).kv_heads == 2
+    for name, value in {
+        "hidden_size_per_layer_input": 8,
+        "num_kv_shared_layers": 2,
+        "enable_moe_block": True,
+        "use_bidirectional_attention": "all",
+    }.items():
+        with pytest.raises(ModelUnsupported, match=f"{name} is"):
+            architecture({**once, name: value})
+    each = {**saved["per_layer_config"], "3": {"head_dim": 8, "num_key_value_heads": 1}}
+    with pytest.raises(ModelInvalid, match="2 kinds of layers"):
+        architecture({**saved, "per_layer_config": each})

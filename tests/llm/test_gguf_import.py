@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from rknnlite_llm.gguf_families import ENDS, KEYS, LAYER
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, RknnError
 from rknnlite.formats import ModelFile
-from tests.llm.family_goldens import write_family
+from tests.llm.family_goldens import DATA as DATA_OF_FAMILIES
+from tests.llm.family_goldens import made_for, write_family
+from tests.llm.gguf_files import FILES, Said, family_file, sorted_by_pairs, tensors_of, written
 from tests.llm.test_families import Talk
 from tests.support.llm_models import config, weights
 
@@ -36,12 +38,6 @@ SIZES = {
     "num_key_value_heads": 2,
 }
 DATA = Path(__file__).parent / "data" / "sentencepiece"
-
-
-def sorted_by_pairs(values: np.ndarray, heads: int) -> np.ndarray:
-    """What llama.cpp's converter does with a Llama's queries and keys."""
-    halves = values.reshape(heads, 2, len(values) // heads // 2, *values.shape[1:])
-    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(values.shape)
 
 
 def write(folder: Path, family: str, kind: str, **more: Any) -> Path:
@@ -159,150 +155,6 @@ def test_keys_and_architectures_that_are_not_known_are_refused(tmp_path: Path) -
 # -- families ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a file of an architecture says beside what all do: key -> field of ``config.json``, or the value itself."""
-
-    arch: str
-    keys: dict[str, Any] = field(default_factory=dict)
-    changes: dict[str, Any] = field(default_factory=dict)
-    sorted_pairs: bool = False
-    shift: float = 0.0
-
-
-_MOE = {"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok",
-        "expert_feed_forward_length": "moe_intermediate_size"}  # fmt: skip
-_GEMMA = {"attention.sliding_window": "sliding_window"}
-_LONG = {"rope.scaling.original_context_length": 96, "rope.scaling.attn_factor": 1.2323195934295654}
-EPSILONS = {
-    "rms_norm_eps": "attention.layer_norm_rms_epsilon", "layer_norm_eps": "attention.layer_norm_epsilon"
-}  # fmt: skip
-FILES = {
-    "llama-linear": Said("llama", {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, sorted_pairs=True),
-    "mixtral": Said("llama", {"expert_count": "num_local_experts", "expert_used_count": "num_experts_per_tok"},
-        {"sliding_window": None}, sorted_pairs=True),
-    "qwen2-yarn": Said("qwen2", {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
-        "rope.scaling.original_context_length": 64}),
-    "qwen2-moe": Said("qwen2moe", {**_MOE, "expert_shared_feed_forward_length": "shared_expert_intermediate_size"}),
-    "qwen3": Said("qwen3"),
-    "qwen3-moe": Said("qwen3moe", {**_MOE, "expert_count": "num_local_experts"}, {"mlp_only_layers": []}),
-    "gemma": Said("gemma", shift=1.0),
-    "gemma2": Said("gemma2", {**_GEMMA, "attn_logit_softcapping": "attn_logit_softcapping",
-        "final_logit_softcapping": "final_logit_softcapping"}, {"query_pre_attn_scalar": 16}, shift=1.0),
-    "gemma3": Said("gemma3", {**_GEMMA, "rope.scaling.type": "linear", "rope.scaling.factor": 8.0, "rope.freq_base_swa": 1e4,
-        "attention.sliding_window_pattern": [True, True, False, True]}, {"query_pre_attn_scalar": 16}, shift=1.0),
-    "phi3": Said("phi3", {**_GEMMA, "rope.scaling.original_context_length": 4096}),
-    "phi4-mini": Said("phi3", {**_LONG, "attention.sliding_window": 0, "rope.dimension_count": 12}),
-    "phi3-128k": Said("phi3", {**_LONG, "attention.sliding_window": 0}),
-    "smollm3": Said("smollm3", changes={"no_rope_layers": [1, 1, 1, 0]}, sorted_pairs=True),
-    "granite": Said("granite", {"attention.scale": "attention_multiplier", "embedding_scale": "embedding_multiplier",
-        "residual_scale": "residual_multiplier", "logit_scale": "logits_scaling"}, sorted_pairs=True),
-    "minicpm": Said("minicpm", {"embedding_scale": 6.0, "residual_scale": 0.7, "logit_scale": 2.0}, sorted_pairs=True),
-    "deepseek-r1-qwen": Said("qwen2"),
-    "glm4": Said("glm4", {"rope.dimension_count": 8}),
-    "olmo2": Said("olmo2"),
-    "olmoe": Said("olmoe", {"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok"}),
-    "seed-oss": Said("seed_oss"),
-    "ernie4.5": Said("ernie4_5"),
-    "cohere": Said("command-r", {"logit_scale": "logit_scale"}),
-}  # fmt: skip
-"""Families by their stored model, of which as much is asked as a file can say."""
-
-
-def family_file(name: str, folder: Path) -> Path:
-    """A stored model as a Hugging Face folder, and as the file that llama.cpp's converter makes of it.
-
-    Names of tensors are those of the package gguf's own map.
-    """
-    said, hf = FILES[name], folder / "hf"
-    write_family(name, hf)
-    settings = {**json.loads((hf / "config.json").read_text()), **said.changes}
-    tensors = dict(tensors_of(hf))
-    if name == "qwen3-moe":  # the file has experts in all layers
-        tensors = {key: array for key, array in tensors.items() if "layers.1.mlp." not in key}
-        tensors.update({
-            key.replace("layers.0.", "layers.1."): array for key, array in list(tensors.items()) if "layers.0.mlp." in key
-        })  # fmt: skip
-        write_safetensors(
-            hf / "model.safetensors",
-            {key: ("F32", array) for key, array in tensors.items()},
-            {"format": "pt"},
-        )
-    (hf / "config.json").write_text(json.dumps(settings))
-    return written(folder / "model.gguf", said, settings, tensors)
-
-
-def tensors_of(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
-    file = SafeTensors(ModelFile(folder / "model.safetensors").data)
-    return ((name, file.float32(name).copy()) for name in file.names)
-
-
-def written(path: Path, said: Said, settings: dict[str, Any], tensors: dict[str, np.ndarray]) -> Path:
-    writer = gguf.GGUFWriter(path, said.arch)
-    heads, groups = settings["num_attention_heads"], settings["num_key_value_heads"]
-    rope = {**(settings.get("rope_parameters") or {})}
-    rope = {**rope, **rope.get("full_attention", {})}
-    keys = {
-        **{theirs: settings[ours] for ours, theirs in KEYS.items()}, "attention.head_count_kv": groups,
-        **{key: float(settings[field]) for field, key in EPSILONS.items() if field in settings},
-        "rope.freq_base": float(rope.get("rope_theta", settings.get("rope_theta", 10000.0))),
-        **{key: settings[value] if isinstance(value, str) and value in settings else value for key, value in said.keys.items()},
-    }  # fmt: skip
-    if settings.get("head_dim"):
-        keys["attention.key_length"] = keys["attention.value_length"] = settings["head_dim"]
-    for key, value in keys.items():
-        if isinstance(value, list):
-            writer.add_array(f"{said.arch}.{key}", value)
-        else:
-            add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
-            add(f"{said.arch}.{key}", value)
-    for word in ("short", "long"):
-        if f"{word}_factor" in rope:
-            writer.add_tensor(f"rope_factors_{word}.weight", np.float32(rope[f"{word}_factor"]))
-    if rope.get("rope_type") == "llama3":
-        writer.add_tensor("rope_freqs.weight", divisors(rope, settings["head_dim"]))
-    names = gguf.get_tensor_name_map(
-        next(arch for arch, word in gguf.MODEL_ARCH_NAMES.items() if word == said.arch),
-        settings["num_hidden_layers"],
-    )
-    for name, array in with_stacked_experts(tensors).items():
-        if said.sorted_pairs and re.search(r"[qk]_proj\.(weight|bias)$", name):
-            array = sorted_by_pairs(array, heads if "q_proj" in name else groups)
-        array = array + np.float32(said.shift) if name.endswith("norm.weight") else array
-        array = array[0] if name.endswith("shared_expert_gate.weight") else array
-        stem, what = name.rsplit(".", 1)
-        writer.add_tensor(f"{names.get_name(stem)}.{what}", array)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
-def with_stacked_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    made: dict[str, Any] = {}
-    for name, array in tensors.items():
-        match = re.fullmatch(r"(.*layers\.\d+)\..*experts\.(\d+)\.(\w+)\.weight", name)
-        if match is None:
-            made[name] = array
-            continue
-        part = {"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}.get(match[3], match[3])
-        made.setdefault(f"{match[1]}.mlp.experts.{part}.weight", {})[int(match[2])] = array
-    return {
-        name: np.stack([value[i] for i in range(len(value))]) if isinstance(value, dict) else value
-        for name, value in made.items()
-    }
-
-
-def divisors(rope: dict[str, Any], size: int) -> np.ndarray:
-    """By what Llama 3 divides frequencies: short waves by 1, long ones by the factor, those between by something between."""
-    waves = 2 * np.pi * rope["rope_theta"] ** (np.arange(0, size, 2) / size)
-    turns = rope["original_max_position_embeddings"] / waves
-    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
-    smooth = np.clip((turns - low) / (high - low), 0, 1)
-    return np.asarray(1 / ((1 - smooth) / rope["factor"] + smooth), np.float32)
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_a_family_is_that_of_its_folder(name: str, tmp_path: Path) -> None:
     """The same weights to the bit, where nothing was added to them, and the same description."""
@@ -318,6 +170,8 @@ def test_a_family_is_that_of_its_folder(name: str, tmp_path: Path) -> None:
         wrong = np.abs(files[0].float32(tensor) - files[1].float32(tensor)).max()
         assert wrong <= (2e-7 if FILES[name].shift else 0), tensor
     described = [asdict(read_llm(ModelFile(package.model)).arch) for package in (ours, theirs)]
+    if described[1]["rope"]["scaling"] == "llama3":  # a file has the divisors that follow from it
+        assert [arch.pop("rope")["theta"] for arch in described] == [pytest.approx(12e6)] * 2
     assert rounded(described[0]) == rounded(described[1])
 
 
@@ -346,7 +200,13 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("name", ["gemma3", "phi4-mini", "minicpm", "mixtral"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemma3", "phi4-mini", "minicpm", "mixtral", "gpt-oss", "deepseek-v3", "glm4-moe", "ernie4.5-moe", "granite-moe-shared",
+        "lfm2-moe", "hunyuan-moe", "ministral3", "phimoe", "gpt-neox", "falcon", "exaone4", "apertus",
+    ],
+)  # fmt: skip
 def test_odd_values_are_refused_or_read(name: str, tmp_path: Path) -> None:
     path = family_file(name, tmp_path)
     pairs = read_gguf(memoryview(path.read_bytes()), path.name)
@@ -365,11 +225,97 @@ def test_odd_values_are_refused_or_read(name: str, tmp_path: Path) -> None:
     assert refused > 50
 
 
+SMALL = {"hidden_size": 64, "intermediate_size": 64}
+
+
+def gpt_oss(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A GPT-OSS whose experts have whole groups of MXFP4, and the tensors of its folder as the groups have them."""
+    golden = dict(np.load(DATA_OF_FAMILIES / "gpt-oss.npz"))
+    settings = {**json.loads(str(golden["config"])), **SMALL}
+    sizes = {48: 64, 80: 64}
+    tensors = {}
+    for name, shape in json.loads(str(golden["shapes"])).items():
+        stack = "gate_up_proj" in name
+        array = made_for(
+            name, tuple(128 if stack and size == 160 else sizes.get(size, size) for size in shape), "gpt_oss"
+        )
+        if re.search(r"experts\.\w+_proj$", name):
+            kind = gguf.GGMLQuantizationType.MXFP4
+            rows = np.ascontiguousarray(array.swapaxes(1, 2))
+            array = gguf.quants.dequantize(gguf.quants.quantize(rows, kind), kind).reshape(rows.shape)
+            array = np.ascontiguousarray(array.swapaxes(1, 2))
+        tensors[name] = array
+    folder.mkdir()
+    write_safetensors(
+        folder / "model.safetensors", {name: ("F32", array) for name, array in tensors.items()}, {}
+    )
+    (folder / "config.json").write_text(json.dumps(settings))
+    return settings, tensors
+
+
+def test_experts_in_mxfp4(tmp_path: Path) -> None:
+    settings, tensors = gpt_oss(tmp_path / "hf")
+    path = written(tmp_path / "model.gguf", FILES["gpt-oss"], settings, tensors, experts="MXFP4")
+    assert {t.tensor_type.name for t in gguf.GGUFReader(path).tensors if "exps.weight" in t.name} == {"MXFP4"}
+    packages = [
+        export_llm(source, tmp_path / to / "x", "f32") for source, to in ((path, "a"), (tmp_path / "hf", "b"))
+    ]
+    assert packages[0].weight.read_bytes() == packages[1].weight.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-oss", "deepseek-v3", "lfm2-moe", "falcon-40b", "gpt2", "granite-moe-shared"]
+)
+def test_a_cut_file_is_a_damaged_model(name: str, tmp_path: Path) -> None:
+    """At forty places, within a second each."""
+    whole = family_file(name, tmp_path).read_bytes()
+    assert_all_refused([whole[: len(whole) * i // 40] for i in range(40)], tmp_path)
+
+
+def test_cut_blocks_of_mxfp4_are_a_damaged_model(tmp_path: Path) -> None:
+    settings, tensors = gpt_oss(tmp_path / "hf")
+    path = written(tmp_path / "model.gguf", FILES["gpt-oss"], settings, tensors, experts="MXFP4")
+    whole = path.read_bytes()
+    assert_all_refused([whole[: len(whole) - 17 * i - 1] for i in range(1, 200, 8)], tmp_path)
+
+
+def assert_all_refused(files: list[bytes], folder: Path) -> None:
+    for data in files:
+        (folder / "cut.gguf").write_bytes(data)
+        start = time.process_time()
+        with pytest.raises(RknnError):
+            export_llm(folder / "cut.gguf", folder / "cut" / "x", "w8")
+        assert time.process_time() - start < 1
+
+
+LIES = [
+    ("gpt-oss", "expert_count", 7), ("gpt-oss", "expert_count", 5), ("gpt-oss", "expert_used_count", 9),
+    ("gpt-oss", "expert_count", 2**31 - 1), ("gpt-oss", "attention.head_count", 5), ("gpt-oss", "attention.head_count_kv", 3),
+    ("gpt-oss", "attention.key_length", 8), ("deepseek-v3", "expert_group_count", 3), ("deepseek-v3", "expert_group_used_count", 9),
+    ("deepseek-v3", "expert_used_count", 2**30), ("deepseek-v3", "attention.key_length_mla", 8),
+    ("deepseek-v3", "attention.kv_lora_rank", 2**30), ("deepseek-v3", "attention.head_count", 7),
+    ("deepseek-v3", "expert_shared_count", 2), ("deepseek-v3", "leading_dense_block_count", 3),
+    ("lfm2-moe", "shortconv.l_cache", 4),
+    ("falcon-40b", "attention.head_count_kv", 3), ("gpt-neox", "attention.head_count", 5), ("glm", "attention.head_count_kv", 3),
+    ("glm4-moe", "expert_shared_count", 9), ("granite-moe-shared", "expert_shared_feed_forward_length", 57),
+    ("ernie4.5-moe", "interleave_moe_layer_step", 0), ("hunyuan-moe", "expert_shared_count", 2), ("gpt2", "block_count", 5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "key", "value"), LIES)
+def test_counts_that_lie_are_typed_errors(name: str, key: str, value: int, tmp_path: Path) -> None:
+    said = FILES[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(FILES, name, replace(said, keys={**said.keys, key: value}))
+        path = family_file(name, tmp_path)
+    assert_all_refused([path.read_bytes()], tmp_path)
+
+
 def test_logits_divided_by_nothing_are_a_damaged_model(tmp_path: Path) -> None:
     write_family("granite", tmp_path / "hf")
     settings = json.loads((tmp_path / "hf" / "config.json").read_text())
     (tmp_path / "hf" / "config.json").write_text(json.dumps({**settings, "logits_scaling": 0}))
-    with pytest.raises(ModelInvalid, match=r"config.json or a file beside it is damaged: ZeroDivisionError"):
+    with pytest.raises(ModelInvalid, match=r"config\.json: logits_scaling is 0"):
         export_llm(tmp_path / "hf", tmp_path / "x")
 
 

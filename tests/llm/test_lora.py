@@ -20,7 +20,18 @@ from tests.support.llm_models import write_model
 
 pytestmark = pytest.mark.slow
 
-FAMILIES = ["qwen2", "phi3", "gemma3", "glm4", "internlm2", "lfm2", "qwen3-moe", "llama-3"]
+FAMILIES = [
+    "qwen2",
+    "phi3",
+    "gemma3",
+    "glm4",
+    "internlm2",
+    "lfm2",
+    "qwen3-moe",
+    "llama-3",
+    "qwen3-next",
+    "qwen3.5",
+]
 PROMPT = np.array([3, 1, 4, 1, 5, 9, 2, 6])
 
 
@@ -31,7 +42,14 @@ def targets(folder: Path) -> dict[str, tuple[int, int]]:
         file = SafeTensors(ModelFile(path).data)
         for name in file.names:
             wanted = name.endswith(".weight") and "layers." in name and file[name].ndim == 2
-            if wanted and "experts" not in name and not name.endswith((".gate.weight", "_gate.weight")):
+            tables = (
+                ".gate.weight",
+                "_gate.weight",
+                "in_proj_ba.weight",
+                "in_proj_a.weight",
+                "in_proj_b.weight",
+            )
+            if wanted and "expert" not in name and not name.endswith(tables):
                 found[name] = file[name].shape
     return found
 

@@ -92,13 +92,18 @@ class Said:
 
     def inputs(self, turn: Turn, key: str) -> list[LlmInput]:
         tokens = self.golden[f"said{key}"].astype(np.int64)
+        blocks: dict[str, Any] = {}
+        further: list[tuple[int, list[np.ndarray]]] = []
         for kind in self.used:
-            count = sum(part == kind or (kind, part) == ("video", "frames") for part in turn.parts)
-            if count:
-                return self._with(kind, count, turn, tokens)
-        return [TokenInput(tokens)]
+            words = [part for part in turn.parts if part == kind or (kind, part) == ("video", "frames")]
+            if words:
+                blocks[kind], rows = self._block(kind, len(words), turn)
+                further.append((turn.parts.index(words[0]), rows))
+        ordered = [rows for _, rows in sorted(further, key=lambda one: one[0])]  # as they stand in the text
+        aux = [AuxInput(2 + layer, np.concatenate(values)) for layer, values in enumerate(zip(*ordered))]
+        return [MultimodalInput(tokens=tokens, **blocks), *aux] if blocks else [TokenInput(tokens)]
 
-    def _with(self, kind: str, count: int, turn: Turn, tokens: np.ndarray) -> list[LlmInput]:
+    def _block(self, kind: str, count: int, turn: Turn) -> tuple[Any, list[np.ndarray]]:
         pictures = 3 * count if kind == "video" else count
         part = slice(self.used[kind], self.used[kind] + pictures)
         self.used[kind] += pictures
@@ -120,8 +125,7 @@ class Said:
             ),
             "audio": lambda: AudioBlock(rows[0], each, count, content="<audio_pad>"),
         }
-        aux = [AuxInput(2 + layer, values) for layer, values in enumerate(rows[1:])]
-        return [MultimodalInput(tokens=tokens, **{kind: block[kind]()}), *aux]
+        return block[kind](), [values.reshape(-1, values.shape[-1]) for values in rows[1:]]
 
 
 def exported(name: str, folder: Path) -> tuple[dict[str, np.ndarray], Package]:
@@ -229,6 +233,13 @@ def test_rows_behind_layers_must_be_those_of_the_model(tmp_path: Path) -> None:
         assert np.abs(talk.run([main, *halves])[0] - talk.run([main, *aux])[0]).max() < 1e-2
 
 
+@pytest.mark.parametrize("name", ["qwen2-vl", "qwen2.5-vl"])
+def test_positions_are_an_input_that_follows_from_the_pictures(name: str, tmp_path: Path) -> None:
+    _, package = exported(name, tmp_path)
+    with open_llm(package.model) as context:
+        assert [attr.name for attr in context.inputs] == ["input_embeds", "position_ids"]
+
+
 def test_a_model_without_such_inputs_says_so(tmp_path: Path) -> None:
     golden, package = exported("internvl3", tmp_path)
     case = BY_NAME["internvl3"]
@@ -305,7 +316,8 @@ def test_files_whose_language_part_lies_two_objects_deep() -> None:
         ({"a_new_field": 3}, "a_new_field is 3"),
         ({"vision_config": {"deepstack_visual_indexes": [3]}}, "deepstack_visual_indexes"),
         ({"model_type": "minicpmv", "version": 4.0}, "version is 4.0; computed here are MiniCPM-V 2.6 and 4.5"),
-        ({"model_type": "qwen4_vl"}, "the language parts of qwen2_vl"),
+        ({"model_type": "qwen2_5_omni_talker"}, "the part of an omni model that speaks"),
+        ({"model_type": "qwen4_vl"}, "there are qwen3_vl, qwen2_vl, .* and docs/llm-media.md"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_refused_by_name(changes: dict[str, Any], match: str) -> None:
@@ -320,6 +332,19 @@ def test_a_package_says_what_it_needs_of_media(tmp_path: Path) -> None:
     assert arch.rope.sections == (4, 2, 2)
     assert arch.rope.interleaved
     assert int.from_bytes(package.model.read_bytes()[8:12], "little") == 2
+
+
+def test_a_talker_is_named_where_it_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_model("qwen2.5-omni", tmp_path / "hf")
+    path = tmp_path / "hf" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(
+        json.dumps(
+            {"model_type": "qwen2_5_omni", "thinker_config": config, "talker_config": {"hidden_size": 8}}
+        )
+    )
+    export_llm(tmp_path / "hf", tmp_path / "p")
+    assert "its talker, which speaks, is not exported" in caplog.text
 
 
 def test_sections_that_are_not_those_of_a_head_are_refused(tmp_path: Path) -> None:

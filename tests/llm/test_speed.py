@@ -14,6 +14,7 @@ from rknnlite_cpu.llm.kv_cache import KvCache
 from rknnlite_llm import export_llm, footprint
 from rknnlite_llm.container.description import read_llm
 from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.export import KV_CACHES
 from rknnlite_llm.speed import embeddings, measure, open_package
 from rknnlite_llm.weights import matrices
 
@@ -120,13 +121,13 @@ def test_of_a_mixture_the_experts_that_a_token_uses_are_read(tmp_path: Path) -> 
     assert footprint.weight_bytes(model) == round(sum(sizes.values()) - idle)
 
 
-@pytest.mark.parametrize("kvcache", ["f32", "f16", "int8", "int4"])
+@pytest.mark.parametrize("kvcache", KV_CACHES)
 def test_bytes_of_the_cache_are_those_that_it_keeps(package: Maker, kvcache: str) -> None:
-    model = read_llm(ModelFile(package("qwen3", "f32", kvcache).model))
-    cache = KvCache(model.arch, model.kv, 64)
-    kept = sum(np.asarray(array).nbytes for layer in cache.layers for array in layer.arrays(64))
-    assert footprint.kv_bytes(model, 64) <= kept
-    assert footprint.kv_bytes(model, 64) == pytest.approx(kept, rel=0.3), (
+    model = read_llm(ModelFile(package("qwen3", "f32", kvcache, head_dim=32).model))
+    cache = KvCache(model.arch, model.kv, 256)
+    kept = sum(np.asarray(array).nbytes for layer in cache.layers.values() for array in layer.arrays(256))
+    assert footprint.kv_bytes(model, 256) <= kept
+    assert footprint.kv_bytes(model, 256) == pytest.approx(kept, rel=0.3), (
         "a tail of float16 beside it at the most"
     )
 
@@ -150,3 +151,12 @@ def test_language_models_load_no_operators_of_networks() -> None:
 def test_a_file_of_a_device_has_no_description(tmp_path: Path) -> None:
     (tmp_path / "a.rknn").write_bytes(b"RKNX" + bytes(60))
     assert footprint.package_model(tmp_path / "a") is None
+
+
+def test_a_step_reads_no_keys_outside_a_window(tmp_path: Path) -> None:
+    write_family("gemma2", tmp_path / "hf")
+    model = read_llm(ModelFile(export_llm(tmp_path / "hf", tmp_path / "made", "f32").model))
+    windows = [model.arch.kind(layer).window for layer in range(model.arch.layers)]
+    seen = sum(min(60, window or 60) for window in windows)
+    assert 0 < seen < 60 * len(windows)
+    assert footprint.kv_read_bytes(model, 60) == footprint.kv_bytes(model, 60) * seen // (60 * len(windows))

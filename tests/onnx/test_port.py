@@ -18,7 +18,7 @@ from rknnlite_onnx.calibration import unstepped, with_steps
 from rknnlite_onnx.port import port
 from rknnlite_onnx.port_report import report_on
 from rknnlite_onnx.toolkit_network import for_the_toolkit, keeping_steps, told_as_steps
-from rknnlite_onnx.toolkit_process import Toolkit
+from rknnlite_programs.toolkit_process import Toolkit
 
 import rknnlite
 from rknnlite.errors import ModelInvalid, ModelUnsupported, RknnError
@@ -364,7 +364,7 @@ def test_what_is_not_ported(call: Call, fake_python: Any, tmp_path: Path) -> Non
 
 
 def test_the_script_imports_nothing_of_ours() -> None:
-    from rknnlite_onnx import toolkit_script
+    from rknnlite_programs import toolkit_script
 
     script = f"import runpy, sys; runpy.run_path({toolkit_script.__file__!r}); print([m for m in sys.modules if 'rknn' in m])"
     done = subprocess.run(

@@ -43,18 +43,24 @@ class Client:
 
     def __init__(self, version: str, path: Path | None = None) -> None:
         self.version, self.abi = version, revision_of(version)
-        self.double = StandIn(path or build(version))
-        self.double.plain()
-        self.functions = {
-            name: signature.bind(getattr(self.double.lib, name))
-            for name, signature in self.abi.functions.items()
-        }
+        self.functions = self._loaded(path)
         self.handle = ct.c_void_p()
         self.n_batch = 1
         self.events: list[Event] = []
         self.answer: Callable[[Event], int] = lambda event: 0
         self._kept: list[Any] = []
         self.callback = self.abi.LLMResultCallback(self._heard)
+
+    def _loaded(self, path: Path | None) -> dict[str, Any]:
+        """The functions of the double by name."""
+        self.double = StandIn(path or build(self.version))
+        self.double.plain()
+        return self._bound(self.double.lib)
+
+    def _bound(self, library: Any) -> dict[str, Any]:
+        return {
+            name: signature.bind(getattr(library, name)) for name, signature in self.abi.functions.items()
+        }
 
     def has(self, function: str) -> bool:
         """Whether the layout has a function."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_llm import Package, export_llm
+from rknnlite_llm import Chat, Package, export_llm
+from rknnlite_llm.towers import Vision, VisionEncoder, export_vision
 
+from rknnlite.spi.llm import AuxInput, InferParams, MultimodalInput, VideoBlock
+from tests.llm.media_goldens import DATA
+from tests.llm.vision_goldens import CONVERTED, write_whole
 from tests.rknn3.conftest import write_tokenizer
 from tests.support.corpus import ROOT, genuine, goldens
 from tests.support.llm_models import write_model
@@ -70,3 +78,59 @@ def test_mobilenet(tmp_path: Path) -> None:
     output = run("mobilenet.py", model, weight, tmp_path / "image.npy", tmp_path / "out.npy")
     assert output.startswith("input_0: name=") and "output_0: name=" in output
     assert np.allclose(np.load(tmp_path / "out.npy"), golden.outputs[0], atol=0.05)
+
+
+def seen(folder: Path, name: str, form: str, *words: object) -> tuple[list[dict[str, Any]], Package, str]:
+    """What the program about pictures said in two runs, the package, and all that it printed."""
+    pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
+    pytest.importorskip("cv2", reason="needs the package OpenCV (extra cpu)")
+    package = export_llm(folder / "hf", folder / "p", "f16")
+    encoder = folder / "vision.rknn"
+    encoder.write_bytes(lzma.decompress((DATA / f"{name}.{form}.rknn.xz").read_bytes()))
+    encoder.with_suffix(".weight").touch()
+    output = run(
+        "vision.py", "--rknn_vision_path", encoder, "--rknn_llm_path", package.model, "--tokenizer_path", folder / "hf",
+        "--embed_path", package.embed, "--vocab_size", 648, "--eos", 2, "--size", 16, "--patch", 4,
+        "--out", folder / "ids.json", *words,
+    )  # fmt: skip
+    return json.loads((folder / "ids.json").read_text()), package, output
+
+
+@pytest.mark.parametrize(("name", "form"), CONVERTED)
+def test_a_picture(name: str, form: str, tmp_path: Path) -> None:
+    """The ids of all tokens are those of transformers' generate, also in a second run, which finds all but one in the cache."""
+    golden = write_whole(name, tmp_path / "hf")
+    clip = ["--clip"] if "2.5" in name else []
+    runs, _, output = seen(tmp_path, name, form, "--image", tmp_path / "hf" / "picture.png", *clip)
+    count = len(golden["ids"])
+    assert [one["ids"] for one in runs] == [golden["answer"].tolist()] * 2
+    assert [(one["prefill"], one["decode"]) for one in runs] == [(count, 16)] * 2
+    assert "rknn_llm input_1: name=position_ids, n_dims=3, shape=[3, 1, " in output
+    assert f"rknn_vision input_0: name={form}, n_dims={2 if form == 'patches' else 4}" in output
+
+
+def test_a_video(tmp_path: Path) -> None:
+    """The ids of all tokens are those of a session of the core, given what the float tower makes of the same frames."""
+    pytest.importorskip("onnxruntime", reason="needs the package onnxruntime (extra fast)")
+    Image = pytest.importorskip("PIL.Image", reason="needs the package Pillow (extra pictures)")
+    write_whole("tiny-qwen3-vl", tmp_path / "hf")
+    frames = np.random.default_rng(1).integers(0, 256, (2, 2, 16, 16, 3), np.uint8)
+    paths = [tmp_path / f"{number}.png" for number in range(4)]
+    for path, frame in zip(paths, frames.reshape(4, 16, 16, 3)):
+        Image.fromarray(frame).save(path)
+    runs, package, _ = seen(tmp_path, "tiny-qwen3-vl", "patches", "--frames", *paths)
+    export_vision(tmp_path / "hf", tmp_path / "p", Vision((16, 16)))
+    with VisionEncoder(tmp_path / "p") as encoder:
+        rows, *further = encoder.encode_pixels(frames)
+    block = VideoBlock(
+        rows, 4, 2, 1, "<|vision_start|>", "<|vision_end|>", "<|video_pad|>", width=16, height=16
+    )
+    aux = [AuxInput(2 + number, values) for number, values in enumerate(further)]
+    text = "<|im_start|>user\n<video>What is this?<|im_end|>\n<|im_start|>assistant\n"
+    with Chat(package.model, backend="cpu") as chat:
+        ids: list[int] = []
+        calls = replace(chat.session.callbacks, result=lambda result, state: ids.extend(result.token_ids))
+        chat.session.set_callbacks(calls)
+        chat.session.set_chat_template("", "", "")
+        chat.session.run([MultimodalInput(text, video=block), *aux], InferParams(max_new_tokens=16))
+    assert [one["ids"] for one in runs] == [ids, ids]

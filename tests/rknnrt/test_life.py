@@ -297,7 +297,7 @@ def test_the_end_while_a_daemon_thread_runs(library: Path, tmp_path: Path) -> No
         tmp_path,
         """
         import threading
-        from rknnlite.native import objects
+        from rknnlite_backend import native_objects as objects
         objects._PATIENCE = 0.01
         context = rknnlite.open(PATH, verbose=True)
         work = lambda: context.infer(np.zeros((1, 4, 6, 3), np.uint8))

@@ -11,6 +11,7 @@ def main() -> None:
     """Write every header that differs, and say which."""
     for path, text in texts().items():
         file = Path(ROOT, path)
+        file.parent.mkdir(parents=True, exist_ok=True)
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
             print(path)

@@ -23,6 +23,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 from cases import CASES, GGUF  # noqa: E402
 from compare import Result, compare, write_results  # noqa: E402
+from random_families import random_names  # noqa: E402
 from table import write_table  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -38,13 +39,17 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder of the models and of what transformers said")
     parser.add_argument("--markdown", type=Path, help="document whose table is written anew")
     parser.add_argument("--json", type=Path, help="file of the results")
+    parser.add_argument(
+        "--random", type=int, metavar="N", help="random configurations instead (see random_families.py)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the random generator")
     parser.add_argument("names", nargs="*", help="cases; all without a name")
     args = parser.parse_args()
     known = [case.name for case in (GGUF if args.llama_cpp else CASES)]
-    unknown = [name for name in args.names if name not in known]
+    unknown = [name for name in args.names if name not in known and not name.startswith("random-")]
     if unknown:  # a table made of nothing would replace the one that is there
         parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(known)}")
-    names = args.names or known
+    names = args.names or (random_names(args.random, args.seed) if args.random else known)
     with tempfile.TemporaryDirectory() as folder:
         results = _results(args.python, args.keep or Path(folder), names, args.llama_cpp)
     for result in results:

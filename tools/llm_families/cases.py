@@ -27,12 +27,29 @@ _LATENT = {
     "v_head_dim": 10,
     "num_key_value_heads": 6,
 }
+_DELTA = {
+    "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
+    "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+}  # fmt: skip
+_MROPE = {
+    "rope_type": "default",
+    "rope_theta": 10000.0,
+    "partial_rotary_factor": 0.5,
+    "mrope_interleaved": True,
+    "mrope_section": [2, 1, 1],
+}
+_MAMBA = {
+    "layer_types": ["linear_attention", "full_attention", "linear_attention", "linear_attention"], "mamba_n_heads": 6,
+    "mamba_d_head": 16, "mamba_d_state": 8, "mamba_n_groups": 2, "shared_intermediate_size": 56, "attention_multiplier": 0.2,
+    "residual_multiplier": 0.4, "logits_scaling": 0.5, "embedding_multiplier": 6.0,
+}  # fmt: skip
 _MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One model. ``prompt``: tokens of its first prompt; ``embeds``: pooling of a model of embeddings; ``scores``: it gives scores."""
+    """One model. ``prompt``: tokens of its first prompt; ``embeds``: pooling of a model of embeddings; ``scores``: it gives scores;
+    ``weights``: of its package; ``greedy``: tokens that it says."""
 
     name: str
     models: str
@@ -42,13 +59,15 @@ class Case:
     prompt: int = PROMPT
     embeds: str = ""
     scores: bool = False
+    weights: str = "f32"
+    greedy: int = GREEDY
 
     def settings(self) -> dict[str, Any]:
         """All that the configuration class is given."""
         return {**_SIZES, **self.config}
 
 
-def _longrope(pairs: int) -> dict[str, Any]:
+def longrope(pairs: int) -> dict[str, Any]:
     return {
         "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0 + 0.05 * i for i in range(pairs)],
         "long_factor": [1.0 + 0.9 * i for i in range(pairs)],
@@ -87,12 +106,15 @@ CASES = (
         "query_pre_attn_scalar": 20, "layer_types": ["sliding_attention", "sliding_attention", "full_attention",
         "sliding_attention"], "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}),
+    Case("gemma4", "Gemma 4 31B (text)", "gemma4_text", {"head_dim": 16, "global_head_dim": 24, "num_global_key_value_heads": 1,
+        "attention_k_eq_v": True, "hidden_size_per_layer_input": 0, "sliding_window": 24, "final_logit_softcapping": 6.0,
+        "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "full_attention"]}),
     Case("phi3", "Phi-3-mini-4k", "phi3", {"sliding_window": 40, "num_key_value_heads": 6}),
     Case("phi4-mini", "Phi-4-mini", "phi3", {"num_attention_heads": 3, "num_key_value_heads": 1,
-        "original_max_position_embeddings": 96, "tie_word_embeddings": True, "rope_parameters": {**_longrope(6),
+        "original_max_position_embeddings": 96, "tie_word_embeddings": True, "rope_parameters": {**longrope(6),
         "partial_rotary_factor": 0.75}}),
     Case("phi3-128k", "Phi-3-mini-128k, before and behind the border", "phi3", {"num_attention_heads": 3, "num_key_value_heads": 1,
-        "original_max_position_embeddings": 96, "rope_parameters": _longrope(8)}, prompt=60),
+        "original_max_position_embeddings": 96, "rope_parameters": longrope(8)}, prompt=60),
     Case("granite", "Granite 3", "granite", {"embedding_multiplier": 6.0, "logits_scaling": 0.5, "residual_multiplier": 0.4,
         "attention_multiplier": 0.2, "tie_word_embeddings": True}),
     Case("minicpm", "MiniCPM", "granite", {"tie_word_embeddings": True}, stand_in="minicpm"),
@@ -161,6 +183,15 @@ CASES = (
     Case("cohere", "Command R", "cohere", {"logit_scale": 0.6}),
     Case("cohere2", "Command R7B", "cohere2", {"sliding_window": 24, "logit_scale": 0.6}),
     Case("lfm2", "LFM2", "lfm2", {"layer_types": ["conv", "full_attention", "conv", "conv"], "block_multiple_of": 16}),
+    Case("qwen3-next", "Qwen3-Next", "qwen3_next", {**_DELTA, **_MOE, "shared_expert_intermediate_size": 56, "mlp_only_layers": [1],
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}}),
+    Case("qwen3.5", "Qwen3.5 (text)", "qwen3_5_text", {**_DELTA, "rope_parameters": _MROPE, "tie_word_embeddings": True}),
+    Case("qwen3.5-moe", "Qwen3.5-MoE (text)", "qwen3_5_moe_text", {**_DELTA, **_MOE, "shared_expert_intermediate_size": 56,
+        "rope_parameters": _MROPE}),
+    Case("granite-hybrid", "Granite 4 H with experts", "granitemoehybrid", {**_MAMBA, "num_local_experts": 6,
+        "position_embedding_type": "rope"}),
+    Case("granite-hybrid-dense", "Granite 4 H micro, 1B, 350M", "granitemoehybrid", {**_MAMBA, "num_local_experts": 0,
+        "mamba_proj_bias": True}),
     Case("bert", "BERT: bge, e5, gte", "bert", {"num_key_value_heads": None}, embeds="cls"),
     Case("xlm-roberta", "XLM-R: bge-m3, multilingual-e5", "xlm-roberta", {"pad_token_id": 1, "layer_norm_eps": 1e-5, "num_key_value_heads": None}, embeds="mean"),
     Case("roberta", "RoBERTa", "roberta", {"pad_token_id": 1, "layer_norm_eps": 1e-5, "num_key_value_heads": None}, embeds="mean"),
@@ -203,10 +234,10 @@ GGUF = (
         "query_pre_attn_scalar": 48, "num_attention_heads": 1, "num_key_value_heads": 1}),
     Case("gguf-phi3", "Phi-3-mini-4k", "phi3", {"sliding_window": 40, "num_key_value_heads": 6}),
     Case("gguf-phi4-mini", "Phi-4-mini", "phi3", {"num_attention_heads": 3, "num_key_value_heads": 1,
-        "original_max_position_embeddings": 96, "tie_word_embeddings": True, "rope_parameters": {**_longrope(6),
+        "original_max_position_embeddings": 96, "tie_word_embeddings": True, "rope_parameters": {**longrope(6),
         "partial_rotary_factor": 0.75}}),
     Case("gguf-phi3-128k", "Phi-3-mini-128k, before and behind the border", "phi3", {"num_attention_heads": 3,
-        "num_key_value_heads": 1, "original_max_position_embeddings": 96, "rope_parameters": _longrope(8)}, prompt=60),
+        "num_key_value_heads": 1, "original_max_position_embeddings": 96, "rope_parameters": longrope(8)}, prompt=60),
     Case("gguf-smollm3", "SmolLM3", "smollm3", {"num_hidden_layers": 5}),
     Case("gguf-granite", "Granite 3", "granite", {"embedding_multiplier": 6.0, "logits_scaling": 0.5, "residual_multiplier": 0.4,
         "attention_multiplier": 0.2, "tie_word_embeddings": True}),

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 from cases import CASES, GGUF, Case
-from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
+from family_packages import export_case
+from random_families import random_case
+from rknnlite_llm import EmbedTable, Package, open_llm
 from rknnlite_llm.gguf import read_gguf
 
 from rknnlite.errors import RknnError
@@ -74,7 +76,8 @@ class _Talk:
 
 def compare(folder: Path, only: list[str]) -> list[Result]:
     """These cases, or all of families, whose truth is in ``folder``."""
-    wanted = [case for case in (*CASES, *GGUF) if case.name in (only or [case.name for case in CASES])]
+    known = {case.name: case for case in (*CASES, *GGUF)}
+    wanted = [known.get(name) or random_case(name) for name in only or [case.name for case in CASES]]
     return [_one(case, folder / case.name) for case in wanted]
 
 
@@ -96,7 +99,7 @@ def _one(case: Case, folder: Path) -> Result:
         if case in GGUF:
             result.family = str(read_gguf(memoryview(source.read_bytes()), "")["general.architecture"])
         source = source if case in GGUF else folder
-        package = export_llm(source, folder / "ours" / "p", "f32", pooling=case.embeds or None)
+        package = export_case(case, source, folder / "ours")
         (_scores if case.scores else _embeddings if case.embeds else _decoder)(case, truth, package, result)
     except RknnError as error:
         result.error = f"{type(error).__name__}: {error}"

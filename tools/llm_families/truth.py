@@ -21,8 +21,9 @@ from safetensors.numpy import load_file, save_file  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from cases import CASES, GGUF, GREEDY, SECOND, VOCAB, Case  # noqa: E402
-from made import made, texts  # noqa: E402
+from cases import CASES, GGUF, SECOND, Case  # noqa: E402
+from made import made_for, texts  # noqa: E402
+from random_families import random_case  # noqa: E402
 from stand_ins import STAND_INS  # noqa: E402
 
 TEXTS = (150, 1, 17, 60)
@@ -48,7 +49,9 @@ def _saved(case: Case, folder: Path) -> Any:
     model = _model(case)
     model.save_pretrained(folder)
     path = folder / "model.safetensors"
-    tensors = {name: made(name, array.shape) for name, array in load_file(path).items()}
+    tensors = {
+        name: made_for(name, array.shape, case.kind, case.weights) for name, array in load_file(path).items()
+    }
     save_file(tensors, path, {"format": "pt"})
     (folder / "shapes.json").write_text(
         json.dumps({name: list(array.shape) for name, array in tensors.items()})
@@ -70,7 +73,7 @@ def _saved(case: Case, folder: Path) -> Any:
 
 @torch.inference_mode()
 def _decoder(case: Case, model: Any) -> dict[str, np.ndarray]:
-    first, second = texts((case.prompt, SECOND), VOCAB)
+    first, second = texts((case.prompt, SECOND), case.settings()["vocab_size"])
 
     def greedy(ids: np.ndarray, count: int) -> np.ndarray:
         said = model.generate(
@@ -85,20 +88,20 @@ def _decoder(case: Case, model: Any) -> dict[str, np.ndarray]:
         return said[0, len(ids) :].numpy()
 
     logits = model(torch.tensor(first[None])).logits[0].numpy()
-    said = greedy(first, GREEDY)
+    said = greedy(first, case.greedy)
     history = np.concatenate([first, said, second])
     return {
         "first": first,
         "second": second,
         "logits": logits,
         "greedy": said,
-        "again": greedy(history, GREEDY // 2),
+        "again": greedy(history, case.greedy // 2),
     }
 
 
 @torch.inference_mode()
 def _embeddings(case: Case, model: Any) -> dict[str, np.ndarray]:
-    given = texts(TEXTS, VOCAB)
+    given = texts(TEXTS, case.settings()["vocab_size"])
     found = [model(input_ids=torch.tensor(ids[None])).last_hidden_state[0].numpy() for ids in given]
     return {
         **{f"text{i}": ids for i, ids in enumerate(given)},
@@ -109,7 +112,7 @@ def _embeddings(case: Case, model: Any) -> dict[str, np.ndarray]:
 @torch.inference_mode()
 def _scores(case: Case, model: Any) -> dict[str, np.ndarray]:
     """Of texts whose second half is a second text."""
-    given, found = texts(TEXTS, VOCAB), []
+    given, found = texts(TEXTS, case.settings()["vocab_size"]), []
     for ids in given:
         second = torch.tensor([[int(i >= len(ids) // 2) for i in range(len(ids))]])
         more = {"token_type_ids": second} if case.kind == "bert" else {}
@@ -120,9 +123,8 @@ def _scores(case: Case, model: Any) -> dict[str, np.ndarray]:
 def main() -> None:
     """Folder, then names of cases."""
     root, names = Path(sys.argv[1]), sys.argv[2:]
-    for case in (*CASES, *GGUF):
-        if case.name not in (names or [case.name for case in CASES]):
-            continue
+    known = {case.name: case for case in (*CASES, *GGUF)}
+    for case in [known.get(name) or random_case(name) for name in names or [case.name for case in CASES]]:
         folder = root / case.name
         folder.mkdir(parents=True, exist_ok=True)
         try:

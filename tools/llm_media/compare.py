@@ -11,6 +11,7 @@ from typing import Any, Optional
 import numpy as np
 from cases import AUDIO, CASES, IMAGE, VIDEO, VOCAB, Case, Turn
 from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
+from rknnlite_llm.towers import Vision, export_vision, has_tower
 
 import rknnlite
 from rknnlite.spi.llm import (
@@ -36,6 +37,8 @@ __all__ = ["Result", "TurnResult", "compare", "encode", "turn_inputs"]
 WANTED = 2e-3
 """Logits may differ by so much."""
 PIECES = 7
+TOWER = 1e-4
+"""So far a tower's rows may be from transformers' own."""
 _SHOWN = (OutputState.PREFILL_FINISHED, OutputState.DECODE_PROCESSING)
 _TEXT_ONLY = LlmParams(
     sampling=SamplingParams(logit_bias=tuple((token, -1e3) for token in range(IMAGE, VOCAB))),
@@ -58,11 +61,13 @@ class TurnResult:
 
 @dataclass
 class Result:
-    """One model. ``encoder``: how far a converted encoder is from the float one, as a share of the largest value."""
+    """One model. ``tower``: how far the tower that ``export_vision`` writes is from the float one, at most;
+    ``encoder``: how far a converted encoder is from the float one, as a share of the largest value."""
 
     name: str
     models: str
     turns: list[TurnResult] = field(default_factory=list)
+    tower: Optional[float] = None
     encoder: Optional[float] = None
     encoded: Optional[float] = None
 
@@ -70,7 +75,12 @@ class Result:
     def good(self) -> bool:
         """All turns are as they should be."""
         worst = max([max(turn.logits, turn.pieces) for turn in self.turns] + [self.encoded or 0.0])
-        return bool(self.turns) and worst < WANTED and all(turn.same for turn in self.turns)
+        return (
+            bool(self.turns)
+            and (self.tower or 0.0) < TOWER
+            and worst < WANTED
+            and all(turn.same for turn in self.turns)
+        )
 
 
 class _Talk:
@@ -104,7 +114,7 @@ def turn_inputs(
     """The inputs of one turn; ``used`` counts the pictures that went before."""
     height, width = case.size
     blocks: dict[str, Any] = {}
-    aux: list[AuxInput] = []
+    further: list[tuple[int, list[np.ndarray]]] = []
     for kind in ("image", "video", "audio"):
         words = [part for part in turn.parts if part == kind or (kind, part) == ("video", "frames")]
         if not words:
@@ -125,7 +135,11 @@ def turn_inputs(
                 seconds=turn.seconds,
             )  # fmt: skip
         if kind != "audio":
-            aux = [AuxInput(2 + layer, values) for layer, values in enumerate(rows[1:])]
+            further.append(
+                (turn.parts.index(words[0]), [values.reshape(-1, values.shape[-1]) for values in rows[1:]])
+            )
+    ordered = [rows for _, rows in sorted(further, key=lambda one: one[0])]  # as they stand in the text
+    aux = [AuxInput(2 + layer, np.concatenate(values)) for layer, values in enumerate(zip(*ordered))]
     return [MultimodalInput(tokens=said, **blocks), *aux] if blocks else [TokenInput(said)]
 
 
@@ -166,6 +180,8 @@ def _one(case: Case, folder: Path) -> Result:
     pieces = _differences(case, package, encoded, truth, PIECES)
     for (turn, far, same), (_, apart, alike) in zip(whole, pieces):
         result.turns.append(TurnResult(turn.name, far, apart, same and alike))
+    if has_tower(folder):
+        result.tower = _tower(case, folder, encoded)
     if (folder / "truth_encoded.npz").exists():
         given, truth = _listed(folder / "encoded.npz"), np.load(folder / "truth_encoded.npz")
         result.encoder = max(
@@ -175,6 +191,19 @@ def _one(case: Case, folder: Path) -> Result:
         )
         result.encoded = max(far for _, far, _ in _differences(case, package, given, truth, None))
     return result
+
+
+def _tower(case: Case, folder: Path, encoded: Encoded) -> float:
+    """The largest difference of any number of any picture."""
+    import onnxruntime
+
+    path, *_ = export_vision(folder, folder / "ours" / "p", Vision(case.size))
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    name, worst = session.get_inputs()[0].name, 0.0
+    for number, picture in enumerate(np.load(folder / "inputs.npz")["image"]):
+        for found, wanted in zip(session.run(None, {name: picture}), encoded["image"]):
+            worst = max(worst, float(np.abs(found - wanted[number]).max()))
+    return worst
 
 
 def encode(folder: Path) -> None:

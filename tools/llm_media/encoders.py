@@ -30,8 +30,7 @@ class Encoder:
         """Logits (tokens, vocab) of the language model, which is given what the encoder gave."""
         embeds = model.get_input_embeddings()(ids).clone()
         seen = torch.zeros(ids.shape, dtype=torch.bool)
-        extra: list[Any] = [[] for _ in range(case.deepstack)]
-        places: list[Any] = []
+        extra = [torch.zeros_like(embeds) for _ in range(case.deepstack)]
         for kind, token in (("image", IMAGE), ("video", VIDEO), ("audio", AUDIO)):
             if not used[kind]:
                 continue
@@ -40,11 +39,10 @@ class Encoder:
             embeds[mask] = rows[0].to(embeds.dtype)
             seen |= mask
             for layer in range(case.deepstack):
-                extra[layer].append(rows[1 + layer])
-            places.append(mask)
+                extra[layer][mask] = rows[1 + layer].to(embeds.dtype)
         more: dict[str, Any] = {}
-        if case.deepstack and places:
-            more = {"visual_pos_masks": seen, "deepstack_visual_embeds": [torch.cat(rows) for rows in extra]}
+        if case.deepstack and seen.any():
+            more = {"visual_pos_masks": seen, "deepstack_visual_embeds": [rows[seen] for rows in extra]}
         positions = _positions(case, ids[0].numpy(), seconds)
         if positions is not None:
             more["position_ids"] = torch.tensor(positions)[:, None]
@@ -273,6 +271,7 @@ ENCODERS = {
     "qwen2_vl": Encoder(transformers.Qwen2VLForConditionalGeneration, *_QWEN),
     "qwen2_5_vl": Encoder(transformers.Qwen2_5_VLForConditionalGeneration, *_QWEN),
     "qwen3_vl": Encoder(transformers.Qwen3VLForConditionalGeneration, *_QWEN),
+    "qwen3_5": Encoder(transformers.Qwen3_5ForConditionalGeneration, *_QWEN),
     "qwen2_5_omni_thinker": Encoder(
         transformers.Qwen2_5OmniThinkerForConditionalGeneration, lambda case: {**_patches(case), **_mel(case, 40)}, _omni,
         _qwen_whole,

@@ -1,27 +1,16 @@
-/* Attention of a few rows over keys and values in float16, read where they lie in the cache. attention.py is the definition; sums,
+/* Attention of a few rows over keys and values, read where they lie in the cache. attention.py is the definition; sums,
  * exponentials and quotients are float32, in another order and by other approximations.
  *
  * Keys come in blocks, of each of which a row's largest score is known before its exponentials are summed; what was summed
  * before shrinks by the exponential of the difference when a later block has a larger one.
  */
-#include <math.h>
-#include "vectors.h"
+#include "attention.h"
+#include "store.h"
 
 #define BLOCK 32                     /* keys that are widened at a time */
-#define MOST_WIDTH 512               /* numbers of a key: a block of them stays in the second cache, most in the first */
 #define MOST_ROWS 32                 /* rows that one reading of the cache serves */
 #define LINE 64
 #define LOWEST (-0x1.fffffep127f)
-
-/* Of each head of keys: rows (heads, rows, width) with `dim` numbers and zeros behind them, width a multiple of 16, in the order of
- * the query heads that share it, each with its `tokens`; keys and values with steps between heads. The first `keep` keys are seen
- * by `kept` rows, the others by `turned` ones. mask (tokens, keys), which is added to the scores, or 0; cap 0: none. */
-struct attention {
-    intptr_t heads, rows, tokens, dim, width, keys, keep, key_step, value_step;
-    const float *turned, *kept, *mask;
-    const uint16_t *key, *value;
-    float cap;
-};
 
 struct block {
     float wide[BLOCK * MOST_WIDTH];
@@ -29,108 +18,35 @@ struct block {
     float shrink[MOST_ROWS];
 };
 
-#if LANES == 16
-#define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#define COUNTED 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
-#elif LANES == 8
-#define LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
-#define COUNTED 0, 1, 2, 3, 4, 5, 6, 7
-#else
-#define LOW 0, 4, 1, 5
-#define HIGH 2, 6, 3, 7
-#define COUNTED 0, 1, 2, 3
-#endif
-#if defined(__clang__)
-#define ONE_BY_ONE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define ONE_BY_ONE(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
-#endif
-
-INLINE vf chosen(vi which, vf a, vf b) { return (vf)((which & (vi)a) | (~which & (vi)b)); }
-INLINE vf all(float value) { return (vf){} + value; }
-INLINE vf larger(vf a, vf b) { return chosen(a > b, a, b); }
-
-/* Lane l is the sum of all lanes of sums[l]. */
-INLINE vf folded(vf *sums)
-{
-    UNROLL for (int left = LANES / 2; left; left /= 2)
-        UNROLL for (int i = 0; i < left; i++)
-            sums[i] = ONE_BY_ONE(sums[i], sums[i + left], LOW) + ONE_BY_ONE(sums[i], sums[i + left], HIGH);
-    return sums[0];
-}
-
-/* Every lane is the largest of all. */
-INLINE vf largest(vf v)
-{
-    UNROLL for (int left = LANES / 2; left; left /= 2)
-        v = larger(ONE_BY_ONE(v, v, LOW), ONE_BY_ONE(v, v, HIGH));
-    return v;
-}
-
-/* Up to x = 88 within two units of the last place; below -87 it is 0, and what is no number stays none. */
-INLINE vf exponential(vf x)
-{
-    const vf magic = all(12582912.0f); /* its last bit is worth 1 */
-    vf shifted = x * 1.44269504f + magic, whole = shifted - magic;
-    vf rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;
-    vf sum = rest * 1.9875691500e-4f + 1.3981999507e-3f;
-    sum = sum * rest + 8.3334519073e-3f;
-    sum = sum * rest + 4.1665795894e-2f;
-    sum = sum * rest + 1.6666665459e-1f;
-    sum = sum * rest + 5.0000001201e-1f;
-    sum = sum * (rest * rest) + rest + 1.0f;
-    vf power = (vf)(((vi)shifted << 23) + (127 << 23));
-    return chosen(x < -87.0f, all(0), sum * power);
-}
-
-INLINE vf hyperbolic_tangent(vf x)
-{
-    const vi sign = (vi){} + INT32_MIN;
-    vf size = (vf)((vi)x & ~sign), square = x * x;
-    vf sum = square * -5.70498872745e-3f + 2.06390887954e-2f;
-    sum = sum * square - 5.37397155531e-2f;
-    sum = sum * square + 1.33314422036e-1f;
-    sum = sum * square - 3.33332819422e-1f;
-    vf far = 1.0f - 2.0f / (exponential(2.0f * chosen(size > 10.0f, all(10), size)) + 1.0f);
-    return chosen(size < 0.625f, x + x * square * sum, (vf)((vi)far | ((vi)x & sign)));
-}
-
-/* LANES numbers from `at`; zeros for those from `end` on. */
-INLINE vf widened(const uint16_t *from, intptr_t at, intptr_t end)
-{
-    if (at + LANES <= end)
-        return half_to_float(from + at);
-    uint16_t some[LANES] = {0};
-    if (at < end)
-        memcpy(some, from + at, (end - at) * sizeof *some);
-    return half_to_float(some);
-}
-
 /* Keys as wide[LANES keys][vector of a key][key][lane], so that the same vector of LANES keys lies together. */
-INLINE void widen_keys(const struct attention *a, const uint16_t *from, intptr_t count, float *wide)
+INLINE void widen_keys(const struct attention *a, intptr_t head, intptr_t slot, intptr_t count, float *wide)
 {
+    float row[MOST_WIDTH];
     for (intptr_t k = 0; k < count; k++) {
         float *to = wide + k / LANES * LANES * a->width + k % LANES * LANES;
+        if (a->store->kind == HALF) {
+            for (intptr_t at = 0; at < a->width; at += LANES)
+                store(to + at * LANES, halves(key_at(a->store, head, slot + k), at, a->dim));
+            continue;
+        }
+        read_key(a->store, head, slot + k, row, a->width);
         for (intptr_t at = 0; at < a->width; at += LANES)
-            store(to + at * LANES, widened(from + k * a->dim, at, a->dim));
+            store(to + at * LANES, load(row + at));
     }
 }
 
-INLINE void widen_values(const struct attention *a, const uint16_t *from, intptr_t count, float *wide)
+INLINE void widen_values(const struct attention *a, intptr_t head, intptr_t slot, intptr_t count, float *wide)
 {
     for (intptr_t k = 0; k < count; k++)
-        for (intptr_t at = 0; at < a->width; at += LANES)
-            store(wide + k * a->width + at, widened(from + k * a->dim, at, a->dim));
+        read_value(a->store, head, slot + k, wide + k * a->width, a->width);
 }
 
 /* Part `i` of `parts` of a block that is widened next: it comes while rows are multiplied, which by itself it would not. */
-INLINE void fetch(const struct attention *a, const uint16_t *from, int i, int parts)
+INLINE void fetch(const struct attention *a, const char *from, int i, int parts)
 {
-    const intptr_t step = LINE / sizeof *from, lines = (BLOCK * a->dim + step - 1) / step;
+    const intptr_t lines = (BLOCK * row_bytes(a->store) + LINE - 1) / LINE;
     for (intptr_t line = lines * i / parts; line < lines * (i + 1) / parts; line++)
-        __builtin_prefetch(from + line * step);
+        __builtin_prefetch(from + line * LINE);
 }
 
 /* Products of a row with LANES keys. */
@@ -226,18 +142,17 @@ static void attend(const struct attention *a, intptr_t head, intptr_t r, int som
         peak[i] = all(LOWEST), total[i] = (vf){};
     for (intptr_t key = first; key < end; key += BLOCK) {
         intptr_t count = end - key < BLOCK ? end - key : BLOCK;
-        const uint16_t *keys = a->key + head * a->key_step + key * a->dim;
-        const uint16_t *values = a->value + head * a->value_step + key * a->dim;
-        widen_keys(a, keys, count, block.wide);
+        const char *keys = key_at(a->store, head, a->slot + key), *values = value_at(a->store, head, a->slot + key);
+        widen_keys(a, head, a->slot + key, count, block.wide);
         for (int i = 0; i < some; i++) {
             fetch(a, values, i, some);
             weigh(a, r + i, key, count, &block, i, &peak[i], &total[i]);
         }
-        widen_values(a, values, count, block.wide);
+        widen_values(a, head, a->slot + key, count, block.wide);
         for (int i = 0, rows; i < some; i += rows) {
             rows = some - i < FEW_ROWS ? 1 : FEW_ROWS;
             for (int n = i; n < i + rows; n++)
-                fetch(a, keys + BLOCK * a->dim, n, some);
+                fetch(a, keys + BLOCK * row_bytes(a->store), n, some);
             if (rows == FEW_ROWS)
                 mix(&block, i, FEW_ROWS, count, a->width, out + i * a->width);
             else
@@ -254,11 +169,11 @@ static void attend(const struct attention *a, intptr_t head, intptr_t r, int som
     }
 }
 
-/* What rows see of the keys `first` to `end`: mixed (heads, rows, width), divided, with the largest score of each row and the total of its
- * exponentials beside that, by which results of other keys can be added. */
-void rknnlite_attend(const struct attention *a, intptr_t first, intptr_t end, float *mixed, float *peaks, float *totals)
+/* See attention.h. */
+void rknnlite_attend(const struct attention *a, intptr_t head, intptr_t heads, intptr_t first, intptr_t end, float *mixed, float *peaks,
+                     float *totals)
 {
-    for (intptr_t head = 0; head < a->heads; head++)
+    for (; head < heads; head++)
         for (intptr_t r = 0; r < a->rows; r += MOST_ROWS) {
             int some = a->rows - r < MOST_ROWS ? a->rows - r : MOST_ROWS;
             attend(a, head, head * a->rows + r, some, first, end, mixed, peaks, totals);

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.parallel import matmul
+from .kv_cache_storage import Store
 from .norms_and_activations import capped
 
 __all__ = ["AttentionFunction", "Queries", "attend"]
@@ -39,8 +40,8 @@ class Queries:
     sinks: Optional[Array] = None
 
 
-AttentionFunction = Callable[[Queries, Array, Array], Array]
-"""As ``attend``, of keys and values in float16."""
+AttentionFunction = Callable[[Queries, Store, slice], Array]
+"""As ``attend``, of keys and values in some slots of a store."""
 
 
 def attend(queries: Queries, keys: Array, values: Array) -> Array:

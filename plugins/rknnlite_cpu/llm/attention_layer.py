@@ -12,7 +12,7 @@ from rknnlite_llm.container.architecture import Architecture, Turn
 from .attention import AttentionFunction, Queries, attend
 from .attention_mask import Chunk
 from .linear import Linear
-from .norms_and_activations import make_norm
+from .norms_and_activations import make_norm, sigmoid
 from .rope import rotate
 
 __all__ = ["Attention", "ShortConv"]
@@ -38,14 +38,17 @@ class Attention:
         sinks: Optional[Array] = None,
         attention: Optional[AttentionFunction] = None,
     ) -> None:
-        """``attention`` looks at float16 keys and values for few tokens."""
-        self._arch, self._number, self._kind = arch, number, arch.kind(number)
+        """``attention`` looks at the cache for few tokens."""
+        self._number, self._kind = number, arch.kind(number)
+        self._arch = arch = arch.of_layer(number)
         self._qkv, self._out, self._qkv_bias, self._out_bias = qkv, out, qkv_bias, out_bias
         self._attention = attention
         self._sinks = None if sinks is None else sinks.reshape(arch.kv_heads, -1, 1)
         self._norms = [
             make_norm(arch.norm, arch.rms_eps, weight) for weight in (q_norm, k_norm) if weight is not None
         ]
+        ones = np.ones(arch.head_dim, np.float32)
+        self._value_norm = make_norm(arch.norm, arch.rms_eps, ones) if arch.v_norm else None
         score = arch.scales.score
         self._scale = np.float32(arch.head_dim**-0.5 if score is None else score)
 
@@ -53,13 +56,16 @@ class Attention:
         """(tokens, hidden) -> the same; every part looks into its own cache, and puts its keys and values there."""
         qkv = self._asking(x)
         mixed = [self._attended(qkv[place], chunk) for place, chunk in parts]
-        out = self._out(self._found(mixed[0] if len(mixed) == 1 else np.concatenate(mixed)))
+        found = self._found(mixed[0] if len(mixed) == 1 else np.concatenate(mixed))
+        if self._arch.attention_gate:
+            found *= sigmoid(qkv[:, self._arch.qkv_size :])
+        out = self._out(found)
         if self._out_bias is not None:
             out += self._out_bias
         return out
 
     def _asking(self, x: Array) -> Array:
-        """Queries, keys and values side by side, (tokens, qkv_size)."""
+        """Queries, keys and values side by side, and what gates what is found, (tokens, asking_size)."""
         qkv = self._qkv(x)
         return qkv if self._qkv_bias is None else qkv + self._qkv_bias
 
@@ -70,7 +76,7 @@ class Attention:
     def _split(self, qkv: Array) -> tuple[Array, Array, Array]:
         """Queries, keys and values, (heads, tokens, head_dim)."""
         arch, end = self._arch, self._arch.q_size + self._arch.kv_size
-        queries, keys, values = qkv[:, : arch.q_size], qkv[:, arch.q_size : end], qkv[:, end:]
+        queries, keys, values = qkv[:, : arch.q_size], qkv[:, arch.q_size : end], qkv[:, end : arch.qkv_size]
         if arch.qk_norm_whole:
             queries, keys = (norm(rows) for norm, rows in zip(self._norms, (queries, keys)))
         queries, keys, values = (
@@ -78,6 +84,8 @@ class Attention:
         )
         if self._norms and not (arch.qk_norm_whole or arch.qk_norm_turned):
             queries, keys = (norm(rows) for norm, rows in zip(self._norms, (queries, keys)))
+        if self._value_norm is not None:
+            values = self._value_norm(values)
         return queries if arch.qk_norm_turned else queries * self._scale, keys, values
 
     def _attended(self, qkv: Array, chunk: Chunk) -> Array:
@@ -93,14 +101,12 @@ class Attention:
             chunk.first(kind.window),
             len(qkv) == 1 or cache.stepwise,
         )
-        halves = store.halves() if alone and self._attention is not None else None
-        if halves is not None:
-            assert self._attention is not None
+        keys, values = store.rounded(keys), store.rounded(values)
+        if alone and self._attention is not None:
             cache.store(self._number, keys, values)
             seen = slice(first, min(cache.total + len(qkv), cache.size))
             asked = self._queries(queries, chunk, slice(0, len(qkv)))
-            return self._by_token(self._attention(asked, halves[0][:, seen], halves[1][:, seen]), len(qkv))
-        keys, values = store.rounded(keys), store.rounded(values)
+            return self._by_token(self._attention(asked, store, seen), len(qkv))
         if alone:  # what a token drops it cannot see: store first, the cache is all there is
             cache.store(self._number, keys, values)
             used = min(cache.total + len(qkv), cache.size)

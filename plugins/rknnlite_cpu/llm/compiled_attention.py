@@ -1,4 +1,4 @@
-"""Attention of few rows by ``attention.c``: keys and values are read in float16 where they lie in the cache.
+"""Attention of few rows by ``attention.c``: keys and values are read where they lie in the cache, of every type.
 
 ``attention.py`` is the definition. A copy of the cache that stays wide would take twice the room of the cache,
 and twice the time to read.
@@ -16,6 +16,9 @@ from rknnlite.errors import ParamInvalid
 
 from ..kernels.parallel import parts_of, run_blocks
 from .attention import Queries, attend
+from .compiled_store import StoreLayout, layout_of
+from .kv_cache_formats import code_of, to_fp8
+from .kv_cache_storage import Float, Grouped, Half, Store
 
 __all__ = ["CompiledAttention"]
 
@@ -34,9 +37,9 @@ class _Attention(ctypes.Structure):
     """``struct attention``."""
 
     _fields_ = (
-        *((name, ctypes.c_ssize_t) for name in ("heads", "rows", "tokens", "dim", "width", "keys", "keep")),
-        *((name, ctypes.c_ssize_t) for name in ("key_step", "value_step")),
-        *((name, ctypes.c_void_p) for name in ("turned", "kept", "mask", "key", "value")),
+        *((name, ctypes.c_ssize_t) for name in ("rows", "tokens", "dim", "width", "keys", "keep", "slot")),
+        *((name, ctypes.c_void_p) for name in ("turned", "kept", "mask")),
+        ("store", ctypes.POINTER(StoreLayout)),
         ("cap", ctypes.c_float),
     )
 
@@ -47,25 +50,34 @@ class CompiledAttention:
     def __init__(self, library: ctypes.CDLL) -> None:
         size, address = ctypes.c_ssize_t, ctypes.c_void_p
         self._attend = library.rknnlite_attend
-        self._attend.argtypes = [ctypes.POINTER(_Attention), size, size, address, address, address]
+        self._attend.argtypes = [
+            ctypes.POINTER(_Attention),
+            size,
+            size,
+            size,
+            size,
+            address,
+            address,
+            address,
+        ]
         self._attend.restype = None
         self._check()
 
-    def __call__(self, queries: Queries, keys: Array, values: Array) -> Array:
-        """Keys and values are views of float16 (kv heads, keys, head_dim), whose heads may lie apart."""
-        heads, count, dim = keys.shape
+    def __call__(self, queries: Queries, store: Store, seen: slice) -> Array:
+        """Keys and values are those of the slots ``seen``."""
+        heads, rows, dim = queries.turned.shape
         if dim > _MOST_WIDTH:
-            return attend(queries, keys.astype(np.float32), values.astype(np.float32))
-        rows, width = queries.turned.shape[1], -(-dim // _UNIT) * _UNIT
+            return attend(queries, store.keys(seen.stop)[:, seen], store.values(seen.stop)[:, seen])
+        count, width = seen.stop - seen.start, -(-dim // _UNIT) * _UNIT
         turned = _wide(queries.turned, width)
         kept = None if queries.kept is None else _wide(queries.kept, width)
         mask = None if queries.mask is None else np.ascontiguousarray(queries.mask)
-        steps = keys.strides[0] // 2, values.strides[0] // 2
-        addresses = (_address(array) for array in (turned, kept, mask, keys, values))
+        addresses = (_address(array) for array in (turned, kept, mask))
+        layout = ctypes.pointer(layout_of(store))
         given = _Attention(
-            heads, rows, queries.tokens, dim, width, count, queries.keep, *steps, *addresses, queries.cap
+            rows, queries.tokens, dim, width, count, queries.keep, seen.start, *addresses, layout, queries.cap
         )
-        size = rows * keys.size
+        size = rows * heads * count * dim
         shares = parts_of(count, _KEYS) if size >= _SHARED else (slice(0, count),)
         out = np.empty((len(shares), heads, rows, width), np.float32)
         weights = np.empty((2, len(shares), heads, rows), np.float32)
@@ -74,26 +86,33 @@ class CompiledAttention:
 
         def work(share: slice) -> None:
             at = share.start // shares[0].stop * step
-            self._attend(given, share.start, share.stop, target + at * width, peaks + at, totals + at)
+            self._attend(
+                given, 0, heads, share.start, share.stop, target + at * width, peaks + at, totals + at
+            )
 
         run_blocks(work, shares, size)
         found = (out[0] if len(shares) == 1 else _together(out, *weights))[:, :, :dim]
         return found if queries.sinks is None else found * _share(queries.sinks, *weights)[..., None]
 
     def _check(self) -> None:
-        """A small cache with all that may be asked of it."""
-        random = np.random.default_rng(0)
-        keys, values = random.standard_normal((2, 2, _KEYS + 7, 20)).astype(np.float16)
-        turned, kept = random.standard_normal((2, 2, 6, 20)).astype(np.float32)
-        mask = np.where(random.random((2, _KEYS + 7)) < 0.3, np.float32(-1e30), np.float32(0))
+        """Small caches of every kind with all that may be asked of them."""
+        random, dim, slots = np.random.default_rng(0), 32, _KEYS + 16
+        keys, values = random.standard_normal((2, 2, slots - 9, dim)).astype(np.float32)
+        turned, kept = random.standard_normal((2, 2, 6, dim)).astype(np.float32)
+        seen = slice(3, keys.shape[1])
+        mask = np.where(random.random((2, seen.stop - 3)) < 0.3, np.float32(-1e30), np.float32(0))
         sinks = random.standard_normal((2, 6)).astype(np.float32)
-        for queries in (Queries(turned, 2), Queries(turned, 2, kept, 5, 3.0, mask, sinks)):
-            wanted = attend(queries, keys.astype(np.float32), values.astype(np.float32))
-            far = float(np.abs(self(queries, keys, values) - wanted).max() / np.abs(wanted).max())
-            if not far < _TOLERANCE:
-                raise ParamInvalid(
-                    f"the native engine is wrong here: attention differs by {far:.1e} of the largest result"
-                )
+        codes = [code_of(name) for name in ("int8", "int4", "float8", "float4")]
+        grouped = [Grouped(2, slots, dim, 16, code, to_fp8) for code in codes]
+        for store in (Float(2, slots, dim), Half(2, slots, dim), *grouped):
+            store.put(0, keys, values)
+            for queries in (Queries(turned, 2), Queries(turned, 2, kept, 5, 3.0, mask, sinks)):
+                wanted = attend(queries, store.keys(seen.stop)[:, seen], store.values(seen.stop)[:, seen])
+                far = float(np.abs(self(queries, store, seen) - wanted).max() / np.abs(wanted).max())
+                if not far < _TOLERANCE:
+                    raise ParamInvalid(
+                        f"the native engine is wrong here: attention differs by {far:.1e} of the largest result"
+                    )
 
 
 def _wide(rows: Array, width: int) -> Array:

@@ -1,6 +1,6 @@
 """Products by ``products.c``, built on this machine when a model is first opened: the weights are widened in registers.
 
-The library has attention of few tokens, too (``compiled_attention.py``).
+The library has attention of few tokens (``compiled_attention.py``) and whole steps of one token (``compiled_step.py``), too.
 
 ``linear.py`` is the definition. These sums are of the same float32 products in another order; nothing else is rounded, and
 activations stay float32. Weights and scales are read where they lie in the mapped file, so that sessions and processes share
@@ -27,14 +27,17 @@ from ..kernels.parallel import parts_of, run_blocks
 from .compiled_attention import CompiledAttention
 from .linear import Linear, make_linear, padded
 
-__all__ = ["ENGINES", "Products", "chosen"]
+__all__ = ["ENGINES", "CompiledLinear", "MatrixLayout", "Products", "chosen"]
 
 Array = NDArray[Any]
 
 ENGINES = ("numpy", "native")
 _NETWORKS_ONLY = ("onnxruntime", "openvino")
 _SOURCE = Path(__file__).with_name("products.c")
-_BESIDE = [Path(__file__).with_name(name) for name in ("attention.c", "vectors.h")]
+_BESIDE = [
+    Path(__file__).with_name(name)
+    for name in ("attention.c", "step.c", "attention.h", "functions.h", "products.h", "store.h", "vectors.h")
+]
 _KINDS = ("f16", "bf16", "w8", "w4")
 """Types of weights, in the order of ``enum kind``."""
 _FEW = 16
@@ -55,7 +58,7 @@ class Products:
     """
 
     def __init__(self) -> None:
-        flags = ["-O3", _ALIGNED, *buildcache.for_this_processor()]
+        flags = ["-O3", "-fno-math-errno", _ALIGNED, *buildcache.for_this_processor()]
         path = buildcache.build_library(
             "librknnlite_products.so", [_SOURCE, *_BESIDE], "the native engine", *flags
         )
@@ -64,17 +67,18 @@ class Products:
         except OSError as error:
             raise ParamInvalid(f"the native engine {path} cannot be loaded: {error}; remove it") from None
         self.few, self.many = library.rknnlite_few, library.rknnlite_many
-        size, address, matrix = ctypes.c_ssize_t, ctypes.c_void_p, ctypes.POINTER(_Matrix)
-        self.few.argtypes = [matrix, size, size, address, size, address, address]
+        size, address, matrix = ctypes.c_ssize_t, ctypes.c_void_p, ctypes.POINTER(MatrixLayout)
+        self.few.argtypes = [matrix, size, size, size, address, size, address, address]
         self.many.argtypes = [matrix, size, size, address, size, address]
         self.few.restype = self.many.restype = None
         self._check()
         self.attention = CompiledAttention(library)
+        self.library = library
 
     def linear(self, weights: str, codes: Array, scale: Optional[Array], inputs: int, outputs: int) -> Linear:
         """As ``linear.make_linear``, by the library where it knows the type."""
         if weights in _KINDS:
-            return _Compiled(self, _KINDS.index(weights), codes, scale, inputs, outputs)
+            return CompiledLinear(self, _KINDS.index(weights), codes, scale, inputs, outputs)
         return make_linear(weights, codes, scale, inputs, outputs)
 
     def _check(self) -> None:
@@ -97,7 +101,7 @@ class Products:
                     )
 
 
-class _Matrix(ctypes.Structure):
+class MatrixLayout(ctypes.Structure):
     """``struct matrix``."""
 
     _fields_ = (
@@ -106,15 +110,18 @@ class _Matrix(ctypes.Structure):
     )
 
 
-class _Compiled(Linear):
+class CompiledLinear(Linear):
+    """``layout``: what the library is given; ``products``: where it is."""
+
     def __init__(
         self, products: Products, kind: int, codes: Array, scale: Optional[Array], inputs: int, outputs: int
     ) -> None:
         super().__init__(inputs, outputs)
-        self._few, self._many, self._held = products.few, products.many, (codes, scale)
+        self.products, self._held = products, (codes, scale)
+        self._few, self._many = products.few, products.many
         self._across, self._down = tiles(inputs, outputs)
         scales = None if scale is None else scale.ctypes.data
-        self._matrix = _Matrix(kind, self._across, self._down, codes.ctypes.data, scales)
+        self.layout = MatrixLayout(kind, self._across, self._down, codes.ctypes.data, scales)
         self._size = codes.size
 
     def __call__(self, x: Array) -> Array:
@@ -128,14 +135,15 @@ class _Compiled(Linear):
         shares = parts_of(count) if self._held[0].nbytes >= _SHARED else (slice(0, count),)
         out = np.empty((len(x), self._across * COLUMNS), np.float32)
         if len(shares) == 1:
-            self._few(self._matrix, 0, count, x.ctypes.data, len(x), out.ctypes.data, None)
+            self._few(self.layout, 0, count, count, x.ctypes.data, len(x), out.ctypes.data, None)
             return out
         rests = np.empty((len(shares), len(x), COLUMNS), np.float32)
         source, target, rest, step = x.ctypes.data, out.ctypes.data, rests.ctypes.data, rests[0].nbytes
 
         def work(share: slice) -> None:
             number = share.start // shares[0].stop
-            self._few(self._matrix, share.start, share.stop, source, len(x), target, rest + number * step)
+            end = share.stop
+            self._few(self.layout, share.start, end, end, source, len(x), target, rest + number * step)
 
         run_blocks(work, shares, self._size)
         for part, share in zip(rests, shares):
@@ -150,7 +158,7 @@ class _Compiled(Linear):
         source, target = x.ctypes.data, out.ctypes.data
 
         def work(share: slice) -> None:
-            self._many(self._matrix, share.start, share.stop, source, len(x), target)
+            self._many(self.layout, share.start, share.stop, source, len(x), target)
 
         run_blocks(work, parts_of(self._across * COLUMNS // _QUARTER), len(x) * self._size)
         return out

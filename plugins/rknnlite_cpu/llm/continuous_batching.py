@@ -153,9 +153,8 @@ class StepBatcher:
     def _compute(self, group: list[_Entry]) -> None:
         start = time.monotonic()
         try:
-            hidden = self._decoder.forward([(entry.rows, entry.cache) for entry in group])
-            ends = [rows[-entry.heads :] for rows, entry in zip(hidden, group) if entry.heads]
-            logits, place = self._decoder.logits(ends) if ends else None, 0
+            hidden, logits = self._computed(group)
+            place = 0
             for entry, rows in zip(group, hidden):
                 entry.hidden = rows
                 if logits is not None and entry.heads:
@@ -171,6 +170,16 @@ class StepBatcher:
                 self._computing = False
                 self._last_pass = time.monotonic() - start
                 self._turn.notify_all()
+
+    def _computed(self, group: list[_Entry]) -> tuple[list[Array], Optional[Array]]:
+        """Hidden states of every entry, and logits one below the other."""
+        if len(group) == 1 and group[0].heads == 1:
+            found = self._decoder.step(group[0].rows, group[0].cache)
+            if found is not None:
+                return [found[0]], found[1]
+        hidden = self._decoder.forward([(entry.rows, entry.cache) for entry in group])
+        ends = [rows[-entry.heads :] for rows, entry in zip(hidden, group) if entry.heads]
+        return hidden, self._decoder.logits(ends) if ends else None
 
     def forget(self) -> None:
         """After a fork, in the child: whoever computed is not here."""

@@ -31,6 +31,8 @@ from .prefill_input import UNKNOWN, PrefillInput, media_input
 __all__ = ["Conversation", "PrefillInput"]
 
 Array = NDArray[Any]
+_LAST = 8
+"""Tokens at the end of a prompt that begin an answer, or nearly."""
 
 
 class Conversation:
@@ -50,6 +52,7 @@ class Conversation:
     def reset(self) -> None:
         """Forget everything."""
         self.system: list[int] = []
+        self._kept = 0  # tokens of a system prompt that a run found in the cache
         self.unfed: list[int] = []
         self.ended = False
         self.keys: list[int] = []
@@ -156,7 +159,7 @@ class Conversation:
         """Keep the first ``count`` places of the cache."""
         self.cache.truncate(count)
         self.unfed, self.ended = [], False
-        self.keys = self.keys[:count]
+        self.keys = (self.keys or self.system)[:count]
         self.seen[:] = False
         self.seen[[key for key in self.keys if key >= 0]] = True
 
@@ -175,7 +178,9 @@ class Conversation:
         self, main: Any, template: ChatTemplate, calls: CheckedCallbacks, aux: Sequence[AuxInput] = ()
     ) -> PrefillInput:
         """Turn the inputs into embeddings, behind what is in the cache; checks that there is room."""
+        self._kept = 0
         feed = self.with_past(self._feed(main, template, calls, aux), calls, turn=True)
+        feed.cached = feed.cached or min(self._kept, self.cache.total)
         self._settle_ring()
         count, room = len(feed.embeds), self.cache.size - self.cache.total
         if count > self._size or (self.policy == KvPolicy.NORMAL and count > room):
@@ -190,23 +195,29 @@ class Conversation:
         return feed
 
     def with_past(self, feed: PrefillInput, calls: CheckedCallbacks, turn: bool = False) -> PrefillInput:
-        """With all that is in the cache before it where it cannot stay there (``KvCache.outgrown``).
+        """With what is in the cache before it and cannot stay there (``KvCache.usable``).
 
         Raises InputInvalid when that was no text.
         """
-        if self._cache is None or not self._cache.outgrown(len(feed.embeds), turn):
+        cache = self._cache
+        start = 0 if cache is None else cache.usable(len(feed.embeds), turn)
+        if cache is None or start == cache.total:
             return feed
-        if len(self.keys) != self._cache.total or min(self.keys) < 0:
-            raise InputInvalid(
-                f"model {self.model.name} turns keys otherwise beyond {self.model.arch.rope.original_max_position} tokens, and "
-                f"some of the {self._cache.total} in the cache came as embeddings, which are not kept; hand in the whole "
-                "conversation"
+        keys = self.keys[start:]
+        if len(self.keys) != cache.total or min(keys) < 0:
+            why = (
+                "has a running state, which cannot go back"
+                if cache.states is not None
+                else f"turns keys otherwise beyond {self.model.arch.rope.original_max_position} tokens"
             )
-        keys, past = self.keys, np.array(self.keys, np.int32)
-        self._cache.truncate(0)
-        self.keys = []
-        rows = np.concatenate([calls.embeddings(past), feed.embeds])
-        return PrefillInput(rows, np.concatenate([past, feed.tokens]), keys + feed.keys)
+            raise InputInvalid(
+                f"model {self.model.name} {why}, and some of the {cache.total} in the cache came as embeddings, which are not "
+                "kept; hand in the whole conversation"
+            )
+        cache.truncate(start)
+        self.keys = self.keys[:start]
+        past = np.array(keys, np.int32)
+        return feed.behind_text(past, calls.embeddings(past), start, cache.position)
 
     def _feed(
         self, main: Any, template: ChatTemplate, calls: CheckedCallbacks, aux: Sequence[AuxInput]
@@ -295,12 +306,9 @@ class Conversation:
             return 0
         longest = min(len(self.keys), len(keys) - 1)
         same = next((i for i in range(longest) if keys[i] != self.keys[i] or keys[i] == UNKNOWN), longest)
-        if same == self._cache.total:
-            return same
-        if self._cache.stretched:  # what is left would not be what a shorter conversation has
-            return 0
-        group = max(1, self.model.kv.group)
-        return same // group * group
+        if same < self._cache.total and self._cache.stretched:
+            return 0  # what is left would not be what a shorter conversation has
+        return self._cache.nearest(same)
 
     def _text(
         self,
@@ -333,10 +341,21 @@ class Conversation:
         system = tokens[:length].tolist()
         kept = self.cache.total == len(self.system) > 0
         if kept and system == self.system:
+            self._kept = length
             return tokens[length:]
         self.reset()
         self.system = system
         return tokens
+
+    def keep_states(self, count: int) -> None:
+        """Before a prefill of ``count`` tokens: where running states are kept.
+
+        That is behind the system prompt, and a little before the end, where conversations part that go on otherwise, or are
+        written otherwise as a past.
+        """
+        if self.cache.states is not None:
+            group, end = max(1, self.model.kv.group), self.cache.total + count
+            self.cache.states.wanted = {place // group * group for place in (len(self.system), end - _LAST)}
 
     def _unfed(self, drop_end: bool) -> Array:
         """Tokens of the answer before that the model has not seen: the last one, perhaps an end mark."""

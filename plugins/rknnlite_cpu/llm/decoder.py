@@ -15,10 +15,13 @@ from rknnlite_llm.container.family import Order
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.weights import gated, layer_norms
 
+from rknnlite.log import logger
+
 from ..kernels.threads import cores, limited
 from .attention import AttentionFunction
 from .attention_layer import Attention, Parts, ShortConv
 from .attention_mask import Chunk
+from .compiled_step import CompiledStep
 from .decoder_input import DecoderInput
 from .feed_forward import FeedForward, MixtureOfExperts
 from .kv_cache import KvCache
@@ -26,23 +29,28 @@ from .latent_attention import LatentAttention
 from .linear import Maker, make_linear
 from .lora import adapting
 from .norms_and_activations import Normed, capped, make_norm
+from .recurrent_layer import RecurrentLayer
 from .weight_reader import WeightReader
 
 __all__ = ["Decoder"]
 
 Array = NDArray[Any]
 
+_SAME = 0.05
+"""Of the largest number: rounding of what the cache keeps moves hidden states by as much, mistakes by far more."""
+
 
 @dataclass(frozen=True)
 class _Layer:
     """Its halves, and the norms before and behind them; what is not there does nothing."""
 
-    mixer: Union[Attention, ShortConv]
+    mixer: Union[Attention, ShortConv, RecurrentLayer]
     network: Union[FeedForward, MixtureOfExperts]
     norm1: Normed
     norm2: Normed
     post1: Normed
     post2: Normed
+    scale: Optional[Array] = None
 
 
 class Decoder:
@@ -57,16 +65,20 @@ class Decoder:
     ) -> None:
         """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid.
 
-        ``attention``: what computes attention of few tokens to float16 keys and values; None: numpy.
+        ``attention``: what computes attention of few tokens; None: numpy. With it, single tokens go through compiled layers, where
+        ``CompiledStep`` knows them and ``make`` makes its matrices.
         """
         self.arch = arch = model.arch
         found = WeightReader(model, weights, make)
-        self._layers = [_layer(arch, found, i, attention) for i in range(arch.layers)]
+        parts = [found.layer(i) for i in range(arch.layers)]
+        self._layers = [_layer(arch, each, i, attention) for i, each in enumerate(parts)]
         ends = found.ends()
         self._norm, self._embed_norm = _norm(arch, ends, "norm"), _norm(arch, ends, "embed_norm")
         self._head = found.matrix("head") if arch.head else None
         self._head_bias = ends.get("head_bias")
         self._positions = found.table("positions") if arch.positions else None
+        self._proven = False
+        self._compiled = None if attention is None else CompiledStep.of(arch, parts, ends, self._head)
 
     def forward(self, parts: Sequence[tuple[Union[Array, DecoderInput], KvCache]]) -> list[Array]:
         """Run (n, hidden) float32 embeddings, or rows, behind what each cache holds; hidden states (n, hidden), normalised.
@@ -78,24 +90,58 @@ class Decoder:
         ends = list(accumulate(len(rows) for rows, _ in given))
         places = [slice(end - len(rows), end) for end, (rows, _) in zip(ends, given)]
         chunks = [Chunk(self.arch, cache, len(rows), rows.positions) for rows, cache in given]
-        x = np.concatenate([rows.embeds for rows, _ in given])
-        if self.arch.scales.embed != 1:
-            x *= np.float32(self.arch.scales.embed)
-        if self._positions is not None:
-            for place, chunk in zip(places, chunks):
-                x[place] += self._positions[chunk.positions[0]]
+        if len(given) == 1 and self._steps(*given[0]):
+            return [self._step_of(given[0][0], chunks[0], logits=False)[0]]
+        x = np.concatenate([self._first(rows, chunk) for (rows, _), chunk in zip(given, chunks)])
         adapters = [(place, cache.adapters) for place, (_, cache) in zip(places, parts)]
         with limited(cores()), adapting(adapters):
-            x = self._embed_norm(x)
-            for number, layer in enumerate(self._layers):
-                self._step(layer, x, list(zip(places, chunks)))
-                for place, (rows, _) in zip(places, given):
-                    if rows.extra is not None and number < len(rows.extra):
-                        x[place] += rows.extra[number]
-            x = self._norm(x)
+            x = self._through(x, list(zip(places, chunks)), [rows for rows, _ in given])
         for rows, cache in given:
-            cache.advance(len(rows), None if rows.behind is None else int(rows.behind[-1]))
+            _advance(rows, cache)
         return [x[place] for place in places]
+
+    def _through(self, x: Array, parts: Parts, given: Sequence[DecoderInput]) -> Array:
+        """What goes into the first layer through all of them and the last norm; ``x`` is overwritten."""
+        for number, layer in enumerate(self._layers):
+            self._step(layer, x, parts)
+            for (place, _), rows in zip(parts, given):
+                if rows.extra is not None and number < len(rows.extra):
+                    x[place] += rows.extra[number]
+        return self._norm(x)
+
+    def step(self, rows: DecoderInput, cache: KvCache) -> Optional[tuple[Array, Array]]:
+        """A single token through compiled layers: its hidden state (1, hidden) and logits (1, vocab); None where it takes more."""
+        if self._head is None or not self._steps(rows, cache):
+            return None
+        hidden, logits = self._step_of(rows, Chunk(self.arch, cache, 1, rows.positions), logits=True)
+        assert logits is not None
+        return hidden, logits
+
+    def _steps(self, rows: DecoderInput, cache: KvCache) -> bool:
+        plain = len(rows) == 1 and rows.extra is None and not cache.adapters and cache.total < cache.size
+        return plain and self._compiled is not None
+
+    def _step_of(self, rows: DecoderInput, chunk: Chunk, logits: bool) -> tuple[Array, Optional[Array]]:
+        """The first token goes through both; where they are not the same the compiled layers are not used."""
+        assert self._compiled is not None
+        with limited(cores()):
+            x, whole = self._first(rows, chunk), [(slice(0, 1), chunk)]
+            wanted = None if self._proven else self._through(x.copy(), whole, [rows])
+            hidden, found = self._compiled(x[0], chunk, logits)
+            if wanted is not None and not np.abs(hidden - wanted).max() <= _SAME * np.abs(wanted).max():
+                logger.warning("the compiled layers are wrong here, single tokens go through those of numpy")
+                self._compiled, hidden, found = None, self._through(x, whole, [rows])[0], None
+                found = self.logits([hidden[None]])[0] if logits else None
+            self._proven = True
+        _advance(rows, chunk.cache)
+        return hidden[None], None if found is None else found[None]
+
+    def _first(self, rows: DecoderInput, chunk: Chunk) -> Array:
+        """What goes into the first layer, (tokens, hidden): the caller's."""
+        x = rows.embeds * np.float32(self.arch.scales.embed)
+        if self._positions is not None:
+            x += self._positions[chunk.positions[0]]
+        return self._embed_norm(x)
 
     def _step(self, layer: _Layer, x: Array, parts: Parts) -> None:
         """``x`` (tokens, hidden) through one layer, in place."""
@@ -107,6 +153,8 @@ class Decoder:
         else:
             x += self._scaled(layer.post1(layer.mixer(layer.norm1(x), parts)))
             x += self._scaled(layer.post2(layer.network(layer.norm2(x))))
+        if layer.scale is not None:
+            x *= layer.scale
 
     def _scaled(self, x: Array) -> Array:
         factor = self.arch.scales.residual
@@ -125,6 +173,10 @@ class Decoder:
             return capped(logits, scales.logit_cap) if scales.logit_cap else logits
 
 
+def _advance(rows: DecoderInput, cache: KvCache) -> None:
+    cache.advance(len(rows), None if rows.behind is None else int(rows.behind[-1]))
+
+
 def _same(x: Array) -> Array:
     return x
 
@@ -136,20 +188,22 @@ def _norm(arch: Architecture, vectors: dict[str, Array], name: str) -> Normed:
 
 
 def _layer(
-    arch: Architecture, found: WeightReader, number: int, attention: Optional[AttentionFunction]
+    arch: Architecture, parts: dict[str, Any], number: int, attention: Optional[AttentionFunction]
 ) -> _Layer:
-    parts, there = found.layer(number), layer_norms(arch, number)
+    there = layer_norms(arch, number)
     norms = {
         name: _norm(arch, parts, name) if name in there else _same
         for name in ("norm1", "norm2", "post1", "post2")
     }
     if arch.kind(number).mixer is Mixer.CONV:
-        mixer: Union[Attention, ShortConv] = ShortConv(arch, number, **_named(parts, _CONV))
+        mixer: Union[Attention, ShortConv, RecurrentLayer] = ShortConv(arch, number, **_named(parts, _CONV))
     elif arch.kind(number).mixer is Mixer.LATENT:
         mixer = LatentAttention(arch, number, **_named(parts, _LATENT), attention=attention)
+    elif arch.kind(number).mixer.recurrent:
+        mixer = RecurrentLayer(arch, number, **_named(parts, _RECURRENT))
     else:
         mixer = Attention(arch, number, **_named(parts, _ATTENTION), attention=attention)
-    return _Layer(mixer, _network(arch, parts, number), **norms)
+    return _Layer(mixer, _network(arch, parts, number), **norms, scale=parts.get("layer_scale"))
 
 
 _ATTENTION = ("qkv", "out", "qkv_bias", "out_bias", "q_norm", "k_norm", "sinks")
@@ -165,6 +219,19 @@ _LATENT = (
     "q_a_bias",
     "kv_a_bias",
     "out_bias",
+)
+_RECURRENT = (
+    "state_in",
+    "state_out",
+    "state_conv",
+    "state_gates",
+    "decay",
+    "step_bias",
+    "state_norm",
+    "state_conv_bias",
+    "skip",
+    "state_in_bias",
+    "state_out_bias",
 )
 _CONV = ("conv_in", "conv_out", "conv", "conv_in_bias", "conv_out_bias", "conv_bias")
 

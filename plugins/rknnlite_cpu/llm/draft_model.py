@@ -67,6 +67,9 @@ class DraftGuesser:
             return []
         longest = min(len(self._read), len(text) - 1)
         same = next((i for i in range(longest) if self._read[i] != text[i]), longest)
+        if self._cache.states is not None:
+            same = self._cache.nearest(same)
+            self._cache.states.wanted = {len(text)}
         self._cache.truncate(same)
         guessed = [self._likeliest(text[same:])]
         while len(guessed) < count:

@@ -99,12 +99,9 @@ class CpuEngine(LlmEngine):
     def inputs(self) -> list[TensorAttr]:
         arch = self.model.arch
         shapes: dict[str, tuple[int, ...]] = {"input_embeds": (1, self.chunk, arch.hidden)}
+        if arch.rope.sections:  # they follow from the sizes of images, nobody hands them in
+            shapes["position_ids"] = (3, 1, self.chunk)
         if arch.media is not None and arch.media.deepstack:
-            shapes["position_ids"] = (
-                3,
-                1,
-                self.chunk,
-            )  # follow from the sizes of images, nobody hands them in
             shapes.update(
                 {f"deepstack_{i}": (1, self.chunk, arch.hidden) for i in range(arch.media.deepstack)}
             )

@@ -99,6 +99,7 @@ class Generation:
         finished chunks stay in the cache."""
         talk, total, done = self._talk, len(feed.embeds), 0
         talk.cache.reach = talk.cache.reach_of(total)
+        talk.keep_states(total)
         while not self._stopping():
             step = min(self._chunk, total - done, talk.cache.room())
             last = done + step == total

@@ -20,6 +20,7 @@ from rknnlite.tensor import KvDtype
 
 from .kv_cache_storage import Store, make_store
 from .lora import Enabled
+from .running_state import RunningStates
 
 __all__ = ["KvCache"]
 
@@ -32,6 +33,7 @@ class KvCache:
     ``reach``: tokens that are known to come, which rotary embeddings that go by their number need to know beforehand.
     ``stepwise``: tokens of one piece see each other as they are stored, as they would one by one (``StepBatcher.verify``).
     ``adapters``: what belongs to the weights for all tokens here.
+    ``states``: of layers that have no keys, where there are any.
     """
 
     def __init__(self, arch: Architecture, form: KvFormat, size: int) -> None:
@@ -47,7 +49,12 @@ class KvCache:
         self.adapters: Enabled = ()
         self._group = form.group
         self._rope, self._moving, self._border = arch.rope, arch.rope.moving, arch.rope.original_max_position
-        self.layers = [_store(arch, form, size, layer) for layer in range(arch.layers)]
+        self.layers = {
+            layer: _store(arch, form, size, layer)
+            for layer in range(arch.layers)
+            if not arch.kind(layer).mixer.recurrent
+        }
+        self.states = RunningStates(arch) if len(self.layers) < arch.layers else None
 
     @property
     def used(self) -> int:
@@ -81,8 +88,13 @@ class KvCache:
         return max(0, room)
 
     def truncate(self, total: int) -> None:
-        """Forget all but the first ``total`` tokens; only before anything was dropped, or within ``keep``."""
+        """Forget all but the first ``total`` tokens; only before anything was dropped, or within ``keep``.
+
+        Running states may stand before that then: see ``usable``.
+        """
         self.total = self.reach = min(self.total, total)
+        if self.states is not None:
+            self.states.back(self.total)
         self._marks = [mark for mark in self._marks if mark[0] <= self.total]
 
     def reach_of(self, count: int) -> int:
@@ -94,8 +106,23 @@ class KvCache:
         """Keys are turned as those of a text longer than the original context are."""
         return self._moving and self.reach > self._border
 
-    def outgrown(self, count: int, turn: bool) -> bool:
-        """Whether keys that are here have to be turned anew before ``count`` more tokens, or a whole ``turn``, are computed."""
+    def usable(self, count: int, turn: bool = False) -> int:
+        """How many tokens that are here need not be computed again before ``count`` more, or a whole ``turn``, are."""
+        if self._outgrown(count, turn):
+            return 0
+        return self.nearest(self.total)
+
+    def nearest(self, total: int) -> int:
+        """Up to ``total`` tokens that can stay when those behind them are dropped.
+
+        In the middle of a group of quantised keys the others of the group would have had a say, so groups stay whole.
+        """
+        group = max(1, self._group)
+        total = total if total == self.total else total // group * group
+        return total if self.states is None else self.states.nearest(total, group)
+
+    def _outgrown(self, count: int, turn: bool) -> bool:
+        """Keys that are here have to be turned anew."""
         if not self._moving or not self.total or self.reach_of(count) <= self._border:
             return False
         if self._rope.scaling == "longrope":
@@ -133,6 +160,8 @@ class KvCache:
         """All layers have stored ``count`` tokens; ``position`` is that of a text behind them, where it is not their number."""
         self.reach = self.reach_of(count)
         self.total += count
+        if self.states is not None:
+            self.states.advance(count)
         if position is not None:
             self._marks.append((self.total, position))
 
@@ -154,4 +183,5 @@ def _store(arch: Architecture, form: KvFormat, size: int, layer: int) -> Store:
     if arch.kind(layer).mixer is Mixer.CONV:
         plain = KvFormat(KvDtype.FLOAT16, 0) if form.group else form
         return make_store(plain, 1, size, arch.hidden // 2)
-    return make_store(form, arch.kv_heads, size, arch.head_dim)
+    own = arch.of_layer(layer)
+    return make_store(form, own.kv_heads, size, own.head_dim)

@@ -100,17 +100,20 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
     system, unfed, seen = (_ids(talk, header[key]) for key in ("system", "unfed", "seen"))
     keys = _keys(header.get("keys", []), total)
     ended = header["ended"] is True
-    places = [store.arrays(min(total, talk.size)) for store in talk.cache.layers]
-    if sum(array.nbytes for arrays in places for array in arrays) != len(data):
+    stores, states = list(talk.cache.layers.values()), talk.cache.states
+    places = [store.arrays(min(total, talk.size)) for store in stores]
+    running = [] if states is None else states.arrays()
+    if sum(array.nbytes for arrays in (*places, running) for array in arrays) != len(data):
         raise ModelInvalid(f"{path}: the KV cache is cut or damaged; save it again")
     position, layers = 0, []
-    for store, arrays in zip(talk.cache.layers, places):
+    for arrays in (*places, running):
         layers.append([])
         for array in arrays:
             piece = data[position : position + array.nbytes]
             layers[-1].append(np.frombuffer(piece, array.dtype).reshape(array.shape))
             position += array.nbytes
-        store.check(layers[-1])
+    for store, pieces in zip(stores, layers):
+        store.check(pieces)
     talk.reset()
     talk.cache.keep, talk.cache.total, talk.cache.reach = keep, total, reach
     if next_position != total:
@@ -118,6 +121,8 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
     for arrays, pieces in zip(places, layers):
         for array, values in zip(arrays, pieces):
             array[...] = values
+    if states is not None:
+        states.load(total, [array.copy() for array in layers[-1]])
     talk.system, talk.unfed, talk.ended = system, unfed, ended
     talk.seen[seen] = True
     talk.keys = keys
@@ -164,5 +169,7 @@ def _keys(keys: Any, total: int) -> list[int]:
 
 def _arrays(talk: Conversation) -> Iterator[Array]:
     used = talk.cache.used
-    for store in talk.cache.layers:
+    for store in talk.cache.layers.values():
         yield from store.arrays(used)
+    if talk.cache.states is not None:
+        yield from talk.cache.states.arrays()

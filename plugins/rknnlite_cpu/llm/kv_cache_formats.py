@@ -48,27 +48,30 @@ class IntCode:
 
 
 class FloatCode:
-    """Sign, exponent and mantissa: ``positive`` are the numbers of codes 0, 1, ..."""
+    """Sign, exponent and mantissa: ``positive`` are the numbers of codes 0, 1, ...
+
+    ``table``: the number of every code, float32; ``between``: what lies in the middle of two positive ones.
+    """
 
     def __init__(self, bits: int, positive: Array) -> None:
         self.bits, self.top = bits, positive[-1]
-        self._between = (positive[1:] + positive[:-1]) / 2
+        self.between = (positive[1:] + positive[:-1]) / 2
         self._sign, self._mask = 1 << (bits - 1), (1 << bits) - 1
-        self._table = np.zeros(1 << bits, np.float32)
-        self._table[: len(positive)] = positive
-        self._table[self._sign : self._sign + len(positive)] = -positive
+        self.table = np.zeros(1 << bits, np.float32)
+        self.table[: len(positive)] = positive
+        self.table[self._sign : self._sign + len(positive)] = -positive
 
     def encode(self, values: Array) -> Array:
         """See ``Code``."""
         size = np.abs(values)
-        codes = np.searchsorted(self._between, size)  # a tie: the lower one
-        tied = size == self._between[np.minimum(codes, len(self._between) - 1)]
+        codes = np.searchsorted(self.between, size)  # a tie: the lower one
+        tied = size == self.between[np.minimum(codes, len(self.between) - 1)]
         codes += tied & (codes % 2 == 1)
         return (codes | np.where(np.signbit(values), self._sign, 0)).astype(np.uint8).view(np.int8)
 
     def decode(self, codes: Array) -> Array:
         """See ``Code``."""
-        return self._table[codes.view(np.uint8) & np.uint8(self._mask)]
+        return self.table[codes.view(np.uint8) & np.uint8(self._mask)]
 
 
 def _small_floats(exponent: int, mantissa: int, bias: int, count: int) -> Array:

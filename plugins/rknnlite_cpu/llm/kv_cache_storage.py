@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ _LARGEST_HALF = np.float32(65504)
 class Store(ABC):
     """Keys and values of one layer, (kv_heads, slots, head_dim)."""
 
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+
     @abstractmethod
     def rounded(self, values: Array) -> Array:
         """float32 values as they will be read back before any grouping."""
@@ -51,9 +54,10 @@ class Store(ABC):
     def arrays(self, used: int) -> list[Array]:
         """Views of all that the first ``used`` slots consist of, for saving and loading."""
 
-    def halves(self) -> Optional[tuple[Array, Array]]:
-        """All keys and values as float16, where they are kept so: views."""
-        return None
+    @property
+    def whole(self) -> list[Array]:
+        """``arrays`` of all slots."""
+        return self.arrays(self.slots)
 
     def check(self, arrays: Sequence[Array]) -> None:  # noqa: B027  # most stores have nothing but numbers
         """Raise ValueError when such ``arrays`` cannot be."""
@@ -63,6 +67,7 @@ class Float(Store):
     """float32: for comparing with other programs."""
 
     def __init__(self, heads: int, slots: int, dim: int) -> None:
+        super().__init__(slots)
         self._keys = np.zeros((heads, slots, dim), np.float32)
         self._values = np.zeros((heads, slots, dim), np.float32)
 
@@ -88,6 +93,7 @@ class Half(Store):
     """float16."""
 
     def __init__(self, heads: int, slots: int, dim: int) -> None:
+        super().__init__(slots)
         self._keys = np.zeros((heads, slots, dim), np.float16)
         self._values = np.zeros((heads, slots, dim), np.float16)
 
@@ -108,9 +114,6 @@ class Half(Store):
     def arrays(self, used: int) -> list[Array]:
         return [self._keys[:, :used], self._values[:, :used]]
 
-    def halves(self) -> Optional[tuple[Array, Array]]:
-        return self._keys, self._values
-
 
 class Grouped(Store):
     """Eight bits, or four with two codes per byte (the first half of the channels in the low nibbles).
@@ -118,7 +121,13 @@ class Grouped(Store):
     ``computed`` rounds what is read to the numbers that the NPU multiplies.
     """
 
+    @property
+    def form(self) -> tuple[int, Code, bool]:
+        """Group, code of the numbers, and whether what is read is rounded."""
+        return self._group, self._code, self._computed is not _same
+
     def __init__(self, heads: int, slots: int, dim: int, group: int, code: Code, computed: Rounded) -> None:
+        super().__init__(slots)
         self._group, self._code, self._bits, self._computed = group, code, code.bits, computed
         width = dim if code.bits == 8 else dim // 2
         self._key_codes = np.zeros((heads, slots // group, group, width), np.int8)
@@ -155,7 +164,7 @@ class Grouped(Store):
         group, filled = self._filled.tolist()
         if inside and not (group == number and filled >= inside):
             keys = self._unpacked(self._key_codes[:, number]) * self._key_scales[:, number].astype(np.float32)
-            self._tail[:, :inside] = keys[:, :inside]
+            self._tail[:, :inside] = _to_half(keys[:, :inside])
 
     def _quantise(self, values: Array, axis: int) -> tuple[Array, Array]:
         scales = (np.abs(values).max(axis=axis, keepdims=True) / self._code.top).astype(np.float16)

@@ -60,14 +60,14 @@ def adapting(rows: Sequence[tuple[slice, Enabled]]) -> Iterator[None]:
 
 
 class Adapted(Linear):
-    """A product to which the adapters of a pass are added."""
+    """A ``product`` to which the adapters of a pass are added."""
 
     def __init__(self, name: str, product: Linear) -> None:
         super().__init__(product.inputs, product.outputs)
-        self._name, self._product = name, product
+        self._name, self.product = name, product
 
     def __call__(self, x: Array) -> Array:
-        out = self._product(x)
+        out = self.product(x)
         for place, enabled in _PASS.rows:
             for adapter, scale in enabled:
                 if self._name in adapter.pairs:

@@ -16,6 +16,7 @@ from rknnlite_llm.container.families import FAMILIES
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.export_weights import row_order
 from rknnlite_llm.hf_folder import read_object
+from rknnlite_llm.recurrent_weights import state_sizes
 from rknnlite_llm.weights import layer_matrices
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
@@ -108,7 +109,7 @@ class _Reader:
     def _pair(self, layer: int, name: str, inputs: int, outputs: int) -> tuple[Array, Array] | None:
         """The adapters of what is one matrix here, side by side."""
         arch, downs, ups, first = self._model.arch, [], [], 0
-        for part, rows in self._parts(name, outputs):
+        for part, rows in self._parts(layer, name, outputs):
             found = self._found.pop((layer, part), None)
             if found is not None:
                 down, up = self._two(f"{self._family.layers}{layer}.{part}", found, inputs, rows)
@@ -124,21 +125,28 @@ class _Reader:
         up = up if order is None else up[order]
         return np.ascontiguousarray(down.T), np.ascontiguousarray(up.T)
 
-    def _parts(self, name: str, outputs: int) -> list[tuple[str, int]]:
+    def _parts(self, layer: int, name: str, outputs: int) -> list[tuple[str, int]]:
         """Names of theirs, and how many rows each has."""
-        arch, names = self._model.arch, self._family.tensors
+        arch, names = self._model.arch.of_layer(layer), self._family.tensors
+        alone = arch.kind(layer).keys_alone
         theirs = {
-            "qkv": names.qkv,
+            "qkv": (*names.qkv[:2], names.qkv[1]) if alone else names.qkv,
             "out": names.out,
             "gate_up": names.gate_up,
             "up": names.gate_up,
             "down": names.down,
             "conv_in": names.conv_in,
             "conv_out": names.conv_out,
+            "state_in": tuple(names.state + name for name in names.state_in) if names.state_gates else (),
+            "state_out": (f"{names.state}out_proj",),
         }.get(name, ())
         if len(theirs) == 1:
             return [(theirs[0], outputs)]
-        sizes = (arch.q_size, arch.kv_size, arch.kv_size) if name == "qkv" else (outputs // 2, outputs // 2)
+        sizes: tuple[int, ...] = outputs // 2, outputs // 2
+        if name == "qkv":
+            sizes = outputs - 2 * arch.kv_size, arch.kv_size, arch.kv_size
+        elif name == "state_in" and arch.recurrence:
+            sizes = state_sizes(arch.recurrence, names)
         return list(zip(theirs, sizes))
 
     def _two(self, module: str, found: dict[str, str], inputs: int, rows: int) -> tuple[Array, Array]:

@@ -55,6 +55,20 @@ class PrefillInput:
         """What goes through the decoder."""
         return DecoderInput(self.embeds, self.positions, self.behind, self.extra)
 
+    def behind_text(self, tokens: Array, embeds: Array, cached: int, position: int) -> PrefillInput:
+        """With these tokens before it, which stand from ``position`` on, behind ``cached`` places."""
+        more: dict[str, Any] = {}
+        if self.positions is not None and self.behind is not None:
+            line = position + np.arange(len(tokens))
+            axes = np.broadcast_to(line, (len(self.positions), len(line)))
+            more["positions"] = np.concatenate([axes, self.positions], axis=1)
+            more["behind"] = np.concatenate([line + 1, self.behind])
+        if self.extra is not None:
+            nothing = np.zeros((len(self.extra), *embeds.shape), np.float32)
+            more["extra"] = np.concatenate([nothing, self.extra], axis=1)
+        whole, known = np.concatenate([embeds, self.embeds]), np.concatenate([tokens, self.tokens])
+        return PrefillInput(whole, known, tokens.tolist() + self.keys, cached, **more)
+
     def without(self, cached: int) -> PrefillInput:
         """What is left when the first ``cached`` places are in the cache already."""
         left = self.rows[cached:]
@@ -81,10 +95,6 @@ def check_aux(model: LlmModel, blocks: Sequence[MediaBlock], aux: Sequence[AuxIn
             f"model {model.name} adds rows to images behind its first {count} layers: it needs the auxiliary inputs {wanted}, each "
             f"once, given are {given}; the encoder's further outputs belong there"
         )
-    if count and len(pictures) > 1:
-        raise InputInvalid(
-            f"images and videos in one run of {model.name}: its auxiliary inputs hold rows of one kind; use two runs"
-        )
 
 
 def media_input(
@@ -109,7 +119,8 @@ def media_input(
         positions, behind = positions_of(model, len(tokens), media, start)
         feed = replace(feed, positions=positions, behind=behind)
     if aux:
-        places = next(places for block, places in media if not isinstance(block, AudioBlock))
+        pictures = [places for block, places in media if not isinstance(block, AudioBlock)]
+        places = np.sort(np.concatenate(pictures))  # of images and a video: as they stand in the text
         feed = replace(feed, extra=_extra(feed.embeds, aux, places, calls))
     for _, places in media:
         for place in places.tolist():

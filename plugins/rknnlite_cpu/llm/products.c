@@ -3,6 +3,7 @@
  *
  * A tile has 32 inputs and 128 outputs. The vector type is as wide as the processor's registers.
  */
+#include "products.h"
 #include "vectors.h"
 
 #if defined(__AVX512F__)
@@ -13,8 +14,6 @@
 #define MANY_ROWS 8
 #endif
 
-#define GROUP 32
-#define COLUMNS 128
 #define WIDE 8                       /* vectors of outputs that are summed at a time for one row: as many as the latency of an addition asks for */
 #define PAIR (2 * LANES)             /* outputs that one step of the large product has in registers */
 #define MOST_FEW 16
@@ -23,41 +22,7 @@
 #define DEEP 8                       /* ... of so many groups: 32 KiB, which stay in the first cache */
 
 typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
-typedef int8_t v8 __attribute__((vector_size(LANES)));
 typedef uint16_t u16 __attribute__((vector_size(2 * LANES)));
-
-enum kind { F16, BF16, W8, W4 };
-
-/* [across, down, 32, 128] codes of a kind; [across, down, 128] scales as float16 bits, of integers only. */
-struct matrix {
-    intptr_t kind, across, down;
-    const char *codes;
-    const uint16_t *scales;
-};
-
-static const int tile_bytes[] = {2 * GROUP * COLUMNS, 2 * GROUP * COLUMNS, GROUP * COLUMNS, GROUP * COLUMNS / 2};
-
-/* LANES bytes as integers; compilers before GCC 13 take a general conversion apart, one lane after another. */
-INLINE vi signed_bytes(const void *from)
-{
-#if defined(__AVX512F__)
-    return (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128(from));
-#elif defined(__AVX2__)
-    return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64(from));
-#else
-    int32_t four;
-    memcpy(&four, from, sizeof four);
-#if defined(__SSE4_1__)
-    return (vi)_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four));
-#elif defined(__ARM_NEON)
-    return (vi)vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8((uint32_t)four))));
-#else
-    v8 codes;
-    memcpy(&codes, from, sizeof codes);
-    return __builtin_convertvector(codes, vi);
-#endif
-#endif
-}
 
 /* Row `row` of a tile, LANES outputs from `column`; of W4 half of them. */
 INLINE vf widened(enum kind kind, const void *tile, int row, int column)
@@ -76,12 +41,12 @@ INLINE vf widened(enum kind kind, const void *tile, int row, int column)
     return __builtin_convertvector(((row < GROUP / 2 ? both : both >> 4) & 15) - 8, vf);
 }
 
-/* What lies in the next tile where row `k` of the codes is read in this one: files lie in small pages, at whose ends the
+/* What lies in the `next` tile where row `k` of the codes is read in this one: files lie in small pages, at whose ends the
  * processor stops reading ahead, and one line at a time leaves room for the others. */
-INLINE void fetch_next(enum kind kind, const char *tile, int k, int column, int width)
+INLINE void fetch_next(enum kind kind, const char *next, int k, int column, int width)
 {
     const int bytes = kind == F16 || kind == BF16 ? 2 : 1;
-    const char *next = tile + tile_bytes[kind] + (k * COLUMNS + column) * bytes;
+    next += (k * COLUMNS + column) * bytes;
     UNROLL for (int line = 0; line < width * LANES * bytes; line += LINE)
         __builtin_prefetch(next + line);
 }
@@ -90,11 +55,11 @@ INLINE void fetch_next(enum kind kind, const char *tile, int k, int column, int 
 INLINE void fetch_scales(const uint16_t *scale)
 {
     UNROLL for (int at = 0; at < COLUMNS; at += LINE / (int)sizeof *scale)
-        __builtin_prefetch(scale + COLUMNS + at);
+        __builtin_prefetch(scale + at);
 }
 
 /* totals[r][column...] += the product of `width` vectors of a tile's rows with `rows` rows */
-INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, const uint16_t *scale, const float *x,
+INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, const char *next, const uint16_t *scale, const float *x,
                       intptr_t x_step, int column, float (*totals)[COLUMNS])
 {
     vf sum[FEW_ROWS][WIDE];
@@ -103,7 +68,7 @@ INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, con
             sum[r][v] = (vf){};
     if (kind == W4)
         for (int k = 0; k < GROUP / 2; k++) {
-            fetch_next(kind, tile, k, column, width);
+            fetch_next(kind, next, k, column, width);
             UNROLL for (int v = 0; v < width; v++) {
                 vi both = signed_bytes(tile + k * COLUMNS + column + v * LANES);
 #if defined(__AVX512F__) /* the lower four bits of a lane choose */
@@ -122,7 +87,7 @@ INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, con
         }
     else
         for (int k = 0; k < GROUP; k++) {
-            fetch_next(kind, tile, k, column, width);
+            fetch_next(kind, next, k, column, width);
             UNROLL for (int v = 0; v < width; v++) {
                 vf weight = widened(kind, tile, k, column + v * LANES);
                 UNROLL for (int r = 0; r < rows; r++)
@@ -137,16 +102,16 @@ INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, con
     }
 }
 
-INLINE void some_rows(enum kind kind, int rows, int width, const char *tile, const uint16_t *scale, const float *x,
+INLINE void some_rows(enum kind kind, int rows, int width, const char *tile, const char *next, const uint16_t *scale, const float *x,
                       intptr_t x_step, float (*totals)[COLUMNS])
 {
     for (int column = 0; column < COLUMNS; column += width * LANES)
-        strip_few(kind, rows, width, tile, scale, x, x_step, column, totals);
+        strip_few(kind, rows, width, tile, next, scale, x, x_step, column, totals);
 }
 
-/* Up to 16 rows with tiles `first` to `end`, counted as they lie. */
-INLINE void few(enum kind kind, const struct matrix *m, intptr_t first, intptr_t end, const float *x, intptr_t rows, float *out,
-                float *rest)
+/* Up to 16 rows with tiles `first` to `end`, counted as they lie; tile `then` is what is read after them. */
+INLINE void few(enum kind kind, const struct matrix *m, intptr_t first, intptr_t end, intptr_t then, const float *x, intptr_t rows,
+                float *out, float *rest)
 {
     const intptr_t down = m->down, step = down * GROUP, size = tile_bytes[kind];
     for (intptr_t t = first; t < end;) {
@@ -156,16 +121,17 @@ INLINE void few(enum kind kind, const struct matrix *m, intptr_t first, intptr_t
         const intptr_t to_step = t > a * down ? COLUMNS : m->across * COLUMNS;
         memset(totals, 0, rows * sizeof *totals);
         for (; t < next; t++) {
-            const char *tile = m->codes + t * size;
+            const intptr_t following = t + 1 < end ? t + 1 : then;
+            const char *tile = m->codes + t * size, *ahead = m->codes + following * size;
             const uint16_t *scale = m->scales ? m->scales + t * COLUMNS : 0;
             const float *here = x + (t - a * down) * GROUP;
             if (scale)
-                fetch_scales(scale);
+                fetch_scales(m->scales + following * COLUMNS);
             intptr_t r = 0;
             for (; r + FEW_ROWS <= rows; r += FEW_ROWS)
-                some_rows(kind, FEW_ROWS, STRIP, tile, scale, here + r * step, step, totals + r);
+                some_rows(kind, FEW_ROWS, STRIP, tile, ahead, scale, here + r * step, step, totals + r);
             for (; r < rows; r++)
-                some_rows(kind, 1, WIDE, tile, scale, here + r * step, step, totals + r);
+                some_rows(kind, 1, WIDE, tile, ahead, scale, here + r * step, step, totals + r);
         }
         for (intptr_t r = 0; r < rows; r++)
             memcpy(to + r * to_step, totals[r], sizeof *totals);
@@ -233,15 +199,14 @@ INLINE void many(enum kind kind, const struct matrix *m, intptr_t first, intptr_
     }
 }
 
-/* Tiles `first` to `end` of the matrix, counted as they lie, with up to 16 rows: their outputs of out (rows, across * 128).
- * Where the first tile is not the first one of its 128 outputs, the sums of that part of them go to rest (rows, 128). */
-void rknnlite_few(const struct matrix *m, intptr_t first, intptr_t end, const float *x, intptr_t rows, float *out, float *rest)
+/* See products.h. */
+void rknnlite_few(const struct matrix *m, intptr_t first, intptr_t end, intptr_t then, const float *x, intptr_t rows, float *out, float *rest)
 {
     switch (m->kind) {
-    case F16: few(F16, m, first, end, x, rows, out, rest); break;
-    case BF16: few(BF16, m, first, end, x, rows, out, rest); break;
-    case W8: few(W8, m, first, end, x, rows, out, rest); break;
-    case W4: few(W4, m, first, end, x, rows, out, rest); break;
+    case F16: few(F16, m, first, end, then, x, rows, out, rest); break;
+    case BF16: few(BF16, m, first, end, then, x, rows, out, rest); break;
+    case W8: few(W8, m, first, end, then, x, rows, out, rest); break;
+    case W4: few(W4, m, first, end, then, x, rows, out, rest); break;
     }
 }
 

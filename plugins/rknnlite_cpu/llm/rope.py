@@ -23,6 +23,7 @@ def frequencies(rope: Rope, head_dim: int, reach: int = 0) -> Array:
     """
     dims = rope.dims or head_dim
     base = 1.0 / rope.theta ** (np.arange(0, dims, 2) / dims)
+    base[len(base) - rope.still :] = 0  # all turn where there are none
     if rope.scaling == "linear":
         return base / rope.factor
     if rope.scaling == "llama3":

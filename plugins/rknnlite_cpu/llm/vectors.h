@@ -22,6 +22,7 @@
 typedef float vf __attribute__((vector_size(4 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef int16_t v16 __attribute__((vector_size(2 * LANES)));
+typedef int8_t v8 __attribute__((vector_size(LANES)));
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
@@ -40,5 +41,27 @@ INLINE vf half_to_float(const uint16_t *from)
     memcpy(&bits, from, sizeof bits);
     vi wide = (__builtin_convertvector(bits, vi) << 13) & ((vi){} + (int32_t)0x8FFFFFFF);
     return (vf)wide * 0x1p112f;
+#endif
+}
+
+/* LANES bytes as integers; compilers before GCC 13 take a general conversion apart, one lane after another. */
+INLINE vi signed_bytes(const void *from)
+{
+#if defined(__AVX512F__)
+    return (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128(from));
+#elif defined(__AVX2__)
+    return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64(from));
+#else
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+#if defined(__SSE4_1__)
+    return (vi)_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four));
+#elif defined(__ARM_NEON)
+    return (vi)vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8((uint32_t)four))));
+#else
+    v8 codes;
+    memcpy(&codes, from, sizeof codes);
+    return __builtin_convertvector(codes, vi);
+#endif
 #endif
 }

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
 
+from ..packed import Packed
 from ..protocol import Callback, Gone, Wire
 from .inputs import stored
-from .packed import Packed
 
 __all__ = ["ProgramCallbacks"]
 

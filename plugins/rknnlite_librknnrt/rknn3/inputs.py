@@ -1,4 +1,4 @@
-"""Inputs of a session's run, as ``client/rknn3/pack.c`` packs them."""
+"""Inputs of a session's run, as ``client/common/pack.c`` packs them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rknnlite.spi.llm import (
 )
 from rknnlite.tensor import DType
 
-from .packed import Packed
+from ..packed import Packed
 
 __all__ = ["read_inputs", "stored"]
 

@@ -22,8 +22,8 @@ from rknnlite.tensor import TensorAttr
 
 from ..calls import Handler, Reply
 from ..open_contexts import OpenContexts
+from ..packed import Packed
 from ..protocol import Call, Request
-from .packed import Packed
 from .query import Shapes, answer
 from .tensors import Feed
 

@@ -24,10 +24,10 @@ from rknnlite.spi.llm import (
 
 from ..calls import Handler, Reply
 from ..open_contexts import OpenContexts
+from ..packed import Packed
 from ..protocol import Call, Request, Wire
 from .callbacks import ProgramCallbacks
 from .inputs import read_inputs
-from .packed import Packed
 
 __all__ = ["Session"]
 

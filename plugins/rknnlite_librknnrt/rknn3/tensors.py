@@ -15,7 +15,7 @@ from rknnlite.layout import nchw_to_nc1hwc2
 from rknnlite.spi import Context, Input
 from rknnlite.tensor import Layout, TensorAttr
 
-from .packed import Packed
+from ..packed import Packed
 
 __all__ = ["Feed"]
 

@@ -16,7 +16,7 @@ from rknnlite.spi.command import Column, Command, Console, Exit, Line, Table, To
 from rknnlite.spi.llm import LlmContext
 
 from ..draft_and_adapters import DraftAndAdapters
-from ..footprint import Bandwidth, bandwidth, kv_bytes, own_bytes, package_model, weight_bytes
+from ..footprint import Bandwidth, bandwidth, kv_bytes, kv_read_bytes, own_bytes, package_model, weight_bytes
 from ..speed import Speed, embeddings, measure, open_package
 from .options import add_draft_and_adapters, draft_and_adapters
 
@@ -27,7 +27,8 @@ __all__ = ["COMMAND"]
 class _Facts:
     """What holds for all rows; bytes, None where nobody knows.
 
-    ``own_bytes``: resident memory beside mapped files, more than before the model was opened.
+    ``read_bytes``: of weights, keys and values that a step of decoding reads, by ``_seen``; ``own_bytes``: resident memory beside
+    mapped files, more than before the model was opened.
     """
 
     model: str
@@ -40,12 +41,22 @@ class _Facts:
     kv_token_bytes: Optional[int]
     own_bytes: Optional[int]
     memory: Optional[Bandwidth]
+    read_bytes: dict[int, int]
+
+    def rate(self, row: Speed) -> float | None:
+        """Bytes of weights, keys and values per second that one session reads."""
+        read = self.read_bytes.get(_seen(row))
+        return None if read is None or self.memory is None or row.sessions > 1 else read / row.tpot
 
     def share(self, row: Speed) -> float | None:
-        """Of the bytes per second that a numpy GEMV reads, what one session reads of weights."""
-        if self.step_bytes is None or self.memory is None or row.sessions > 1:
-            return None
-        return self.step_bytes / row.tpot / self.memory.gemv
+        """Of the limit: what that is of the bytes per second that a numpy GEMV reads."""
+        rate = self.rate(row)
+        return None if rate is None or self.memory is None else rate / self.memory.gemv
+
+
+def _seen(row: Speed) -> int:
+    """Tokens that the token in the middle of an answer sees."""
+    return row.prompt_tokens + row.new_tokens // 2
 
 
 class BenchLlm(Command):
@@ -113,7 +124,7 @@ class BenchLlm(Command):
                 if after is None or before is None or context.traits.separate_processes
                 else after - before
             )
-            facts = _facts(context, args.prefix, opened, here)
+            facts = _facts(context, args.prefix, opened, here, rows)
         if args.html:
             _page(facts, rows).write(args.html)
         remarks = [*_guesses(rows), *_remarks(facts)]
@@ -141,8 +152,9 @@ def _measured(
     return rows
 
 
-def _facts(context: LlmContext, prefix: str, opened: float, own: int | None) -> _Facts:
+def _facts(context: LlmContext, prefix: str, opened: float, own: int | None, rows: Sequence[Speed]) -> _Facts:
     config, model, here = context.config, package_model(prefix), context.backend_name == "cpu"
+    step = weight_bytes(model) if model else None
     return _Facts(
         Path(prefix).name,
         context.backend_name,
@@ -150,10 +162,11 @@ def _facts(context: LlmContext, prefix: str, opened: float, own: int | None) -> 
         config.max_ctx_len,
         config.max_position_embeddings,
         opened,
-        weight_bytes(model) if model else None,
+        step,
         kv_bytes(model, 1) if model else None,
         own,
         bandwidth() if here else None,
+        {_seen(row): step + kv_read_bytes(model, _seen(row)) for row in rows} if model and step else {},
     )
 
 
@@ -167,8 +180,8 @@ _COLUMNS = (
     Column("TPOT(ms)", True),
     Column("Prefill TPS", True),
     Column("Decode TPS", True),
-    Column("weights GB/s", True),
-    Column("of GEMV", True),
+    Column("reads GB/s", True),
+    Column("of limit", True),
 )
 
 
@@ -192,10 +205,8 @@ def _table(facts: _Facts, rows: Sequence[Speed]) -> Table:
 
 
 def _reading(facts: _Facts, row: Speed) -> tuple[str, str]:
-    share = facts.share(row)
-    if share is None or facts.step_bytes is None:
-        return "-", "-"
-    return f"{facts.step_bytes / row.tpot / 1e9:.2f}", f"{100 * share:.0f} %"
+    rate, share = facts.rate(row), facts.share(row)
+    return ("-", "-") if rate is None or share is None else (f"{rate / 1e9:.2f}", f"{100 * share:.0f} %")
 
 
 def _guesses(rows: Sequence[Speed]) -> list[str]:
@@ -226,7 +237,7 @@ def _remarks(facts: _Facts) -> list[str]:
 
 
 def _data(facts: _Facts, rows: Sequence[Speed]) -> dict[str, Any]:
-    return {**asdict(facts), "rows": [{**asdict(row), "share_of_gemv": facts.share(row)} for row in rows]}
+    return {**asdict(facts), "rows": [{**asdict(row), "share_of_limit": facts.share(row)} for row in rows]}
 
 
 def _page(facts: _Facts, rows: Sequence[Speed]) -> HtmlReport:
@@ -245,7 +256,7 @@ def _page(facts: _Facts, rows: Sequence[Speed]) -> HtmlReport:
             "time per output token (ms)",
             "prefill, all sessions (tokens/s)",
             "decode, all sessions (tokens/s)",
-            "weights read, of a numpy GEMV (%)",
+            "share of the limit (%)",
         ),
         [
             [
@@ -260,7 +271,7 @@ def _page(facts: _Facts, rows: Sequence[Speed]) -> HtmlReport:
             ]
             for row in rows
         ],
-        note="Medians. The share of the GEMV's bytes per second is told for one session; several read the weights together.",
+        note="Medians. The limit is what a numpy GEMV reads per second; it is told for one session, several read together.",
     )
     return page
 

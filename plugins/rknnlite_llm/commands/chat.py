@@ -19,6 +19,7 @@ from .. import Chat as Conversation
 from ..answers import Answer, AnswerPart, PartKind
 from ..constraints import Gbnf, JsonSchema, Lark, Regex, Rule
 from ..messages import checked_messages
+from ..towers import VisionEncoder
 from .options import add_draft_and_adapters, draft_and_adapters
 
 __all__ = ["COMMAND"]
@@ -39,6 +40,7 @@ class Chat(Command):
         "--turn $'<|im_start|>user\\n' $'<|im_end|>\\n<|im_start|>assistant\\n'",
         "rknnlite chat models/qwen --json-schema answer.schema.json --ask 'Who wrote Faust?'",
         "rknnlite chat models/qwen --temperature 0.7 --top-k 40 --top-p 0.9",
+        "rknnlite chat models/qwen-vl --image cat.jpg --ask 'What is this?'",
         "rknnlite chat models/qwen --draft models/qwen-small --speculate 8",
     )
 
@@ -46,6 +48,12 @@ class Chat(Command):
         parser.add_argument("prefix", metavar="PREFIX", help="the package: PREFIX.rknn, PREFIX.weight, ...")
         parser.add_argument(
             "--ask", action="append", metavar="TEXT", help="a question instead of the keyboard; repeatable"
+        )
+        parser.add_argument(
+            "--image",
+            action="append",
+            metavar="FILE",
+            help="a picture that the first question is about, through PREFIX.vision.*; repeatable",
         )
         parser.add_argument("--system", metavar="TEXT", help="what the model is told before everything else")
         parser.add_argument(
@@ -92,19 +100,43 @@ class Chat(Command):
         with Conversation(args.prefix, params, backend=args.backend, **along.options) as chat:
             along.open(chat.context)
             along.enable(chat.session)
+            pictures = _pictures(args)
             talk = _beginning(chat, args)
             begun = len(talk)
             tools = _json_list(args.tools) if args.tools else None
             if talk and talk[-1]["role"] != "system" and not args.ask:
-                talk.append(_answer(chat, talk, tools, rule, args, console))
+                talk.append(_answer(chat, talk, tools, rule, args, console, {}))
             for prompt in args.ask or _typed(console):
                 if prompt == "/clear":
                     del talk[begun:]
                     chat.session.clear_kvcache()
                 else:
-                    talk.append({"role": "user", "content": prompt})
-                    talk.append(_answer(chat, talk, tools, rule, args, console))
+                    shown = args.image if args.image and len(talk) == begun else []
+                    talk.append({"role": "user", "content": _with_pictures(prompt, len(shown))})
+                    talk.append(_answer(chat, talk, tools, rule, args, console, pictures))
         return Exit.OK
+
+
+def _pictures(args: argparse.Namespace) -> dict[str, Any]:
+    """What the tower makes of the pictures, as the parts of every turn: the first question stays in the conversation."""
+    if not args.image:
+        return {}
+    if args.messages or args.turn:
+        raise ParamInvalid(
+            "--image goes with a question of --ask or the keyboard; leave out --messages and --turn"
+        )
+    with VisionEncoder(args.prefix) as encoder:
+        image, aux = encoder.images(args.image)
+    return {"image": image, "aux": aux}
+
+
+def _with_pictures(prompt: str, count: int) -> Any:
+    """What the user says, behind pictures."""
+    return [*[{"type": "image"}] * count, {"type": "text", "text": prompt}] if count else prompt
+
+
+def _said(content: Any) -> str:
+    return content if isinstance(content, str) else str(content[-1]["text"])
 
 
 def _beginning(chat: Conversation, args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -166,11 +198,12 @@ def _answer(
     rule: Optional[Rule],
     args: argparse.Namespace,
     console: Console,
+    pictures: dict[str, Any],
 ) -> dict[str, Any]:
     """Print what the model says to the conversation so far; its message."""
     answer, shown = Answer(), _Shown(console)
     stopped = False
-    stream = _parts(chat, talk, tools, rule, args)
+    stream = _parts(chat, talk, tools, rule, args, pictures)
     try:
         for part in stream:
             answer.add(part)
@@ -182,7 +215,11 @@ def _answer(
             raise
     finally:
         stream.close()
-    data: dict[str, Any] = {"prompt": talk[-1]["content"], "answer": answer.content, "stopped": stopped}
+    data: dict[str, Any] = {
+        "prompt": _said(talk[-1]["content"]),
+        "answer": answer.content,
+        "stopped": stopped,
+    }
     if answer.reasoning:
         data["reasoning"] = answer.reasoning
     if answer.calls:
@@ -213,12 +250,17 @@ def _parts(
     tools: Any,
     rule: Optional[Rule],
     args: argparse.Namespace,
+    pictures: dict[str, Any],
 ) -> Generator[AnswerPart, None, None]:
     """The answer as it comes; without tools all of it is content."""
     if tools:
-        yield from chat.parts(talk, tools, args.max_new_tokens, rule, enable_thinking=args.thinking)
+        yield from chat.parts(
+            talk, tools, args.max_new_tokens, rule, enable_thinking=args.thinking, **pictures
+        )
         return
-    stream = chat.stream(talk, args.max_new_tokens, rule=rule, enable_thinking=args.thinking, tools=tools)
+    stream = chat.stream(
+        talk, args.max_new_tokens, rule=rule, enable_thinking=args.thinking, tools=tools, **pictures
+    )
     with closing(stream):  # type: ignore[type-var]
         for piece in stream:
             yield AnswerPart(PartKind.CONTENT, piece)

@@ -16,6 +16,7 @@ from ..container.weight_types import WEIGHT_TYPES
 from ..export import KV_CACHES, export_llm
 from ..package import Package
 from ..quality import Mixed, export_mixed, text_file
+from .export_vision import add_vision, check_vision, written_vision
 from .llm_quality import (
     add_quality,
     check_quality,
@@ -40,6 +41,7 @@ class ExportLlm(Command):
         "rknnlite export-llm Qwen2.5-0.5B-Instruct models/qwen --weights w8 --kvcache int8",
         "rknnlite export-llm Qwen2.5-0.5B-Instruct models/qwen --weights w4 --check --max-kl 0.2",
         "rknnlite export-llm Qwen2.5-0.5B-Instruct models/qwen --weights auto --max-kl 0.03",
+        "rknnlite export-llm Qwen2.5-VL-3B-Instruct models/qwen-vl --weights w8 --image-size 392x392",
         "rknnlite export-llm bge-small-en-v1.5 models/bge --weights w8",
         "rknnlite export-llm bge-reranker-v2-m3 models/reranker --weights f16",
     )
@@ -91,6 +93,7 @@ class ExportLlm(Command):
             help="embeddings have length 1 (default: as its files say)",
         )
 
+        add_vision(parser)
         parser.add_argument(
             "--check", action="store_true", help="compare the package with its source, as llm-eval does"
         )
@@ -98,6 +101,7 @@ class ExportLlm(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         check_quality(args)
+        check_vision(args)
         mixed, package = None, Package.of(args.prefix)
         with console.progress("export-llm") as progress:
             if args.weights == AUTO:
@@ -114,7 +118,8 @@ class ExportLlm(Command):
                     args.pooling,
                     args.normalise,
                 )
-        sizes = {str(file): file.stat().st_size for file in package.files() if file.exists()}
+        files = [*package.files(), *written_vision(args, console)]
+        sizes = {str(file): file.stat().st_size for file in files if file.exists()}
         data: dict[str, Any] = {"files": sizes}
         parts: list[Part] = ["\n".join(f"{size:>12d}  {name}" for name, size in sizes.items())]
         if mixed is not None:

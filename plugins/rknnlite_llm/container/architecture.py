@@ -6,7 +6,7 @@ Everything behind ``head`` in ``Architecture`` came later than the first package
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Optional
 
 from .families import FAMILIES
@@ -16,6 +16,7 @@ from .rope import ROPE_SCALINGS, Rope
 __all__ = [
     "ACTIVATIONS",
     "CLAMPED_SWIGLU",
+    "LONGEST_CONV",
     "ROPE_SCALINGS",
     "XIELU",
     "Architecture",
@@ -24,6 +25,7 @@ __all__ = [
     "LayerKind",
     "Media",
     "Mixer",
+    "Recurrence",
     "Rope",
     "Router",
     "Scales",
@@ -37,7 +39,8 @@ CLAMPED_SWIGLU = "clamped_swiglu"
 XIELU = "xielu"
 """An activation whose form each layer has learnt."""
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2", XIELU, CLAMPED_SWIGLU)
-_LONGEST_CONV = 64
+LONGEST_CONV = 64
+"""Taps of a convolution."""
 
 
 class Turn(str, enum.Enum):
@@ -49,12 +52,19 @@ class Turn(str, enum.Enum):
 
 
 class Mixer(str, enum.Enum):
-    """How a layer looks at other tokens: attention, a short gated convolution over the last ones (LFM2), or attention to what keys
-    and values are made of (DeepSeek's MLA, see ``Latent``)."""
+    """How a layer looks at other tokens: attention, a short gated convolution over the last ones (LFM2), attention to what keys and
+    values are made of (DeepSeek's MLA, see ``Latent``), or a running state (a gated delta net, a Mamba2, see ``Recurrence``)."""
 
     ATTENTION = "attention"
     CONV = "conv"
     LATENT = "latent"
+    DELTA = "delta"
+    MAMBA = "mamba"
+
+    @property
+    def recurrent(self) -> bool:
+        """Tokens before are known by a running state of fixed size alone."""
+        return self in (Mixer.DELTA, Mixer.MAMBA)
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,8 @@ class LayerKind:
         mixer: attention or convolution.
         experts: a mixture of experts in place of the one network.
         normed: its first norm is there.
+        keys_alone: its values are its keys before norm and turn; a package has their matrix twice.
+        head_dim: width of its heads, and ``kv_heads`` how many of keys it has; 0: the model's.
     """
 
     window: int = 0
@@ -74,6 +86,9 @@ class LayerKind:
     mixer: Mixer = Mixer.ATTENTION
     experts: bool = False
     normed: bool = True
+    keys_alone: bool = False
+    head_dim: int = 0
+    kv_heads: int = 0
 
 
 class Router(str, enum.Enum):
@@ -159,6 +174,44 @@ class Latent:
 
 
 @dataclass(frozen=True)
+class Recurrence:
+    """Layers whose past is a running state: ``heads`` matrices of ``key`` times ``value`` channels, and the last inputs of a
+    convolution of ``taps`` taps that queries, keys and values go through.
+
+    A matrix ``S`` shrinks by ``exp(g)`` with every token; then a delta net adds ``key (x) beta (value - key S)``, a Mamba2
+    ``key (x) dt value``; what comes out is ``query S``. Queries and keys are of ``groups`` heads, each of them for as many that lie
+    next to each other. In the words of Mamba2 queries are C, keys B, values x.
+
+    Attributes:
+        conv_bias: the convolution has a bias.
+        biased: the matrices have biases.
+    """
+
+    heads: int
+    groups: int
+    key: int
+    value: int
+    taps: int
+    conv_bias: bool = False
+    biased: bool = False
+
+    @property
+    def inner(self) -> int:
+        """Channels of all values, and of what gates them."""
+        return self.heads * self.value
+
+    @property
+    def channels(self) -> int:
+        """Of queries, keys and values side by side."""
+        return 2 * self.groups * self.key + self.inner
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the state of one layer, float32: the last inputs of the convolution, the matrices."""
+        return (self.taps - 1, self.channels), (self.heads, self.key, self.value)
+
+
+@dataclass(frozen=True)
 class Media:
     """What the language part of a larger model says of images and videos.
 
@@ -214,7 +267,11 @@ class Architecture:
         sinks: heads have a score beside those of tokens, which takes its share and gives nothing.
         head_bias: logits have a bias.
         positions: what a token's position adds to its embedding was learnt, and ends with ``max_position``.
+        v_norm: values are divided by their root mean square, head by head.
+        layer_scale: what comes out of each layer is multiplied by a number of its own.
         second_type: tokens of the second of two texts are marked as such.
+        recurrence: of layers with a running state.
+        attention_gate: what the heads have seen is multiplied by the sigmoid of a further projection.
     """
 
     family: str
@@ -256,6 +313,10 @@ class Architecture:
     qk_norm_turned: bool = False
     latent: Optional[Latent] = None
     sinks: bool = False
+    recurrence: Optional[Recurrence] = None
+    attention_gate: bool = False
+    v_norm: bool = False
+    layer_scale: bool = False
 
     @property
     def encoder(self) -> bool:
@@ -277,9 +338,21 @@ class Architecture:
         """Width of queries, keys and values side by side."""
         return self.q_size + 2 * self.kv_size
 
+    @property
+    def asking_size(self) -> int:
+        """The same with the gate behind, where there is one."""
+        return self.qkv_size + (self.q_size if self.attention_gate else 0)
+
     def kind(self, layer: int) -> LayerKind:
         """What this layer has of its own."""
         return self.each_layer[layer] if self.each_layer else LayerKind()
+
+    def of_layer(self, layer: int) -> Architecture:
+        """As this layer has it, whose heads may be others."""
+        kind = self.kind(layer)
+        if not (kind.head_dim or kind.kv_heads):
+            return self
+        return replace(self, head_dim=kind.head_dim or self.head_dim, kv_heads=kind.kv_heads or self.kv_heads)
 
     @property
     def simple(self) -> bool:

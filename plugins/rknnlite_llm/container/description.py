@@ -38,7 +38,8 @@ from .weight_types import WEIGHT_TYPES, WeightType
 
 __all__ = [
     "AUTO", "KV_GROUPS", "MAGIC", "MOST_CHOSEN", "SUM_CHUNK", "Architecture", "Chosen", "Embedding", "FileSum", "FileSums",
-    "KvFormat", "LlmModel", "Rope", "TokenTable", "read", "read_llm", "write",
+    "KvFormat", "LlmModel", "Rope", "TokenTable", "check_describable",
+    "read", "read_llm", "write",
 ]  # fmt: skip
 
 AUTO = "auto"
@@ -228,6 +229,11 @@ def write(model: LlmModel, token_bytes: list[bytes] | None) -> bytes:
     return _HEADER.pack(MAGIC, version, zlib.crc32(body), len(text), len(table)) + body
 
 
+def check_describable(arch: Architecture) -> None:
+    """Raise ModelInvalid, ModelUnsupported for an architecture that no package could say, before one is written."""
+    _ = read_architecture(Fields(parse_json(json.dumps(described(arch))), "arch"))
+
+
 def _model(fields: Fields, table: memoryview) -> LlmModel:
     arch = read_architecture(fields.child("arch"))
     kv = fields.child("kv")
@@ -237,10 +243,11 @@ def _model(fields: Fields, table: memoryview) -> LlmModel:
     if group != KV_GROUPS[dtype]:
         raise ModelInvalid(f"damaged description: KV cache {dtype.name} in groups of {group}")
     max_context = fields.number("max_context", max(1, group), min(_LIMIT, arch.max_position))
-    if group and arch.head_dim % group:
-        raise ModelInvalid(
-            f"damaged description: heads of {arch.head_dim} channels cannot be stored in groups of {group}"
-        )
+    for width in sorted({arch.of_layer(layer).head_dim for layer in range(arch.layers)}):
+        if group and width % group:
+            raise ModelInvalid(
+                f"damaged description: heads of {width} channels cannot be stored in groups of {group}"
+            )
     return LlmModel(
         name=fields.text("name"),
         arch=arch,

@@ -106,6 +106,15 @@ _GPT_OSS = LayerTensors(
     expert_stacks=("mlp.experts.gate_up_proj", "mlp.experts.down_proj"),
     stacks_turned=True,
 )
+_QWEN3_NEXT = LayerTensors(state_in=("in_proj_qkvz",), state_gates=("in_proj_ba",))
+_GRANITE_HYBRID = replace(
+    _GRANITE_MOE,
+    gate_up=("shared_mlp.input_linear",),
+    down=("shared_mlp.output_linear",),
+    state="mamba.",
+    state_in=("in_proj",),
+    state_gates=(),
+)
 _HUNYUAN = LayerTensors(
     q_norm="self_attn.query_layernorm",
     k_norm="self_attn.key_layernorm",
@@ -152,6 +161,21 @@ def _gemma(name: str, order: Order = Order.BOTH, qk_norm: bool = False, theta: f
         theta=theta,
         activations=_GEMMA_GELU,
         head_dim=256,
+    )
+
+
+def _qwen_delta(name: str, tensors: LayerTensors = LayerTensors()) -> LlmFamily:
+    """Gated delta nets in most layers, attention with a gate in the others."""
+    return LlmFamily(
+        name,
+        pre_tokenizer="qwen2" if name == "qwen3_next" else "qwen35",
+        qk_norm=True,
+        tensors=tensors,
+        norm_offset=1.0,
+        turned=0.25,
+        kv_heads=4 if name == "qwen3_5_text" else 2,
+        head_dim=256,
+        activations=("silu",),
     )
 
 
@@ -217,6 +241,9 @@ _ROWS = (
     _gemma("gemma", Order.PRE),
     _gemma("gemma2"),
     _gemma("gemma3_text", qk_norm=True, theta=1e6),
+    replace(
+        _gemma("gemma4_text", qk_norm=True, theta=1e6), norm_offset=0.0, activations=_GEMMA_GELU
+    ),
     LlmFamily("phi3", pre_tokenizer="gpt-4o", tensors=_PHI3, eps_default=1e-5),
     LlmFamily("smollm3", pre_tokenizer="default", tied=True, theta=2e6, kv_heads=4),
     LlmFamily("granite", pre_tokenizer="refact"),
@@ -316,6 +343,10 @@ _ROWS = (
     ),
     LlmFamily("deepseek_v2", pre_tokenizer="deepseek-llm", tensors=_SHARED, interleaved=True, guessing=True),
     LlmFamily("deepseek_v3", pre_tokenizer="deepseek-v3", tensors=_SHARED, interleaved=True, guessing=True),
+    _qwen_delta("qwen3_next", _QWEN3_NEXT),
+    _qwen_delta("qwen3_5_text"),
+    _qwen_delta("qwen3_5_moe_text"),
+    LlmFamily("granitemoehybrid", pre_tokenizer="refact", tensors=_GRANITE_HYBRID, activations=("silu",)),
     _cohere("cohere", 5e5),
     _cohere("cohere2", 1e4),
     LlmFamily(

@@ -48,6 +48,9 @@ class LayerTensors:
     names of gates and ways up, and of ways down, with ``stacks_turned`` as (experts, inputs, outputs), gates and ways up by turns.
     A shared network has the names of experts, but for ``shared_gate_up`` and ``shared_down``.
 
+    ``state`` is what names of a layer's running state begin with. One ``state_in`` has its rows head by head of the keys, and so
+    has one of ``state_gates``; without these it is that of a Mamba2, which has all of them in one.
+
     ``score_dense``, ``score_norm`` and ``score_out`` are whole names of what a model of scores has behind the last layer.
     """
 
@@ -71,6 +74,7 @@ class LayerTensors:
     expert_stacks: tuple[str, str] = ("", "")
     stacks_turned: bool = False
     sinks: str = "self_attn.sinks"
+    layer_scale: str = "layer_scalar"
     router_correction: str = "mlp.gate.e_score_correction_bias"
     shared_gate_up: tuple[str, ...] = ()
     shared_down: tuple[str, ...] = ()
@@ -86,6 +90,9 @@ class LayerTensors:
     kv_b: str = "self_attn.kv_b_proj"
     q_a_norm: str = "self_attn.q_a_layernorm"
     kv_a_norm: str = "self_attn.kv_a_layernorm"
+    state: str = "linear_attn."
+    state_in: tuple[str, ...] = ("in_proj_qkv", "in_proj_z")
+    state_gates: tuple[str, ...] = ("in_proj_b", "in_proj_a")
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported
 
 from .architecture import (
     ACTIVATIONS,
+    LONGEST_CONV,
     Architecture,
     Experts,
     Latent,
     LayerKind,
     Media,
     Mixer,
+    Recurrence,
     Router,
     Scales,
     Scorer,
@@ -26,8 +28,6 @@ from .fields import Fields
 from .rope import Rope, read_rope
 
 __all__ = ["read_architecture"]
-
-_LONGEST_CONV = 64
 
 
 def read_architecture(given: Fields) -> Architecture:
@@ -53,10 +53,11 @@ def read_architecture(given: Fields) -> Architecture:
         rope=Rope(),
         activation=given.choice("activation", ACTIVATIONS) if given.has("activation") else "silu",
         **later,
-        conv=given.number("conv", 0, _LONGEST_CONV) if given.has("conv") else 0,
+        conv=given.number("conv", 0, LONGEST_CONV) if given.has("conv") else 0,
         scales=_scales(given.child("scales")) if given.has("scales") else Scales(),
         experts=_experts(given.child("experts")) if given.has("experts") else None,
         latent=_latent(given.child("latent")) if given.has("latent") else None,
+        recurrence=_recurrence(given.child("recurrence")) if given.has("recurrence") else None,
         media=_media(given.child("media")) if given.has("media") else None,
         scorer=_scorer(given.child("scorer")) if given.has("scorer") else None,
     )
@@ -85,6 +86,9 @@ _FLAGS = (
     "positions",
     "qk_norm_turned",
     "sinks",
+    "attention_gate",
+    "v_norm",
+    "layer_scale",
 )
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
 
@@ -136,6 +140,16 @@ def _latent(given: Fields) -> Latent:
     return Latent(rank, turned, plain, value, given.number("query_rank", 0, 1 << 16))
 
 
+def _recurrence(given: Fields) -> Recurrence:
+    heads = given.number("heads", high=1024)
+    groups = given.number("groups", high=heads)
+    if heads % groups:
+        raise ModelInvalid(f"damaged description: {heads} heads of a running state share {groups} keys")
+    key, value = (given.number(name, high=1024) for name in ("key", "value"))
+    taps = given.number("taps", 2, LONGEST_CONV)
+    return Recurrence(heads, groups, key, value, taps, given.flag("conv_bias"), given.flag("biased"))
+
+
 def _media(given: Fields) -> Media:
     return Media(given.number("cell", 0, 1 << 12), given.real("step", 0), given.number("deepstack", 0, 1024))
 
@@ -159,6 +173,9 @@ def _layer(given: Fields) -> LayerKind:
         mixer=Mixer(given.choice("mixer", tuple(Mixer))),
         experts=given.flag("experts"),
         normed=given.flag("normed"),
+        keys_alone=given.flag("keys_alone") if given.has("keys_alone") else False,
+        head_dim=given.number("head_dim", 0, 1024) if given.has("head_dim") else 0,
+        kv_heads=given.number("kv_heads", 0, 1024) if given.has("kv_heads") else 0,
     )
 
 
@@ -178,15 +195,32 @@ def _check(arch: Architecture) -> None:
         raise ModelInvalid(
             f"damaged description: tokens of {arch.family} see those behind them, and it has a head"
         )
-    if arch.heads % arch.kv_heads or arch.head_dim % 2:
+    for own in map(arch.of_layer, range(arch.layers)):
+        if own.heads % own.kv_heads or own.head_dim % 2:
+            raise ModelInvalid(
+                f"{own.heads} heads of {own.head_dim} cannot share {own.kv_heads} key/value heads"
+            )
+    for kind in kinds:
+        if (kind.head_dim or kind.kv_heads) and kind.mixer is not Mixer.ATTENTION:
+            raise ModelInvalid(f"damaged description: a {kind.mixer.value} layer has heads of its own")
+        rope = arch.local_rope if kind.turn is Turn.LOCAL else arch.rope
+        if kind.head_dim and (rope is None or not rope.dims or rope.dims > kind.head_dim):
+            raise ModelInvalid(
+                f"damaged description: a head of {kind.head_dim} channels does not turn as its layer says"
+            )
+    if arch.qk_norm_turned + arch.qk_norm_whole > arch.qk_norm:
         raise ModelInvalid(
-            f"{arch.heads} heads of {arch.head_dim} cannot share {arch.kv_heads} key/value heads"
+            f"damaged description: {arch.family} has norms of whole rows or of what has turned, and not both, where it norms "
+            "queries and keys"
         )
     needs = {
         "local_rope": any(kind.turn is Turn.LOCAL for kind in kinds) and arch.local_rope is None,
         "experts": any(kind.experts for kind in kinds) and arch.experts is None,
         "conv": any(kind.mixer is Mixer.CONV for kind in kinds) and not (arch.conv and arch.hidden % 2 == 0),
     }
+    needs["recurrence"] = any(kind.mixer.recurrent for kind in kinds) and not (
+        arch.recurrence and arch.causal
+    )
     latent = arch.latent
     needs["latent"] = any(kind.mixer is Mixer.LATENT for kind in kinds) and not (
         latent
@@ -198,6 +232,11 @@ def _check(arch: Architecture) -> None:
     if missing:
         raise ModelInvalid(
             f"damaged description: layers of {arch.family} need {missing[0]}, which is not there"
+        )
+    if arch.recurrence and (arch.rope.moving or (arch.attention_gate and arch.latent)):
+        raise ModelUnsupported(
+            f"{arch.family}: running states together with rotary scaling {arch.rope.scaling}, or with latent attention and a gate, "
+            "are not computed here"
         )
     if arch.media is not None and arch.media.deepstack > arch.layers:
         raise ModelInvalid(

@@ -26,6 +26,7 @@ class Rope:
         magnitude: what cosines and sines are multiplied by.
         sections: pairs that turn by time, by height and by width (M-RoPE); empty: one position for all.
         growth: queries are multiplied by ``1 + growth * log(1 + floor(position / original_max_position))``.
+        still: pairs, the last ones, that do not turn.
         interleaved: those pairs take turns (time, height, width, time, ...) as far as there are of each, the others go by time.
     """
 
@@ -45,6 +46,7 @@ class Rope:
     sections: tuple[int, ...] = ()
     interleaved: bool = False
     growth: float = 0.0
+    still: int = 0
 
     @property
     def moving(self) -> bool:
@@ -62,6 +64,8 @@ def read_rope(given: Fields, head_dim: int) -> Rope:
     }
     if given.has("growth"):
         later["growth"] = given.real("growth", 0)
+    if given.has("still"):
+        later["still"] = given.number("still", 0, (dims or head_dim) // 2)
     if given.has("truncate"):
         later["truncate"] = given.flag("truncate")
     for name in ("short_factors", "long_factors"):

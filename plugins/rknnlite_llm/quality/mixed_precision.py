@@ -32,7 +32,7 @@ from .merged_weights import assembled
 from .readers import Reader, package_reader, source_reader
 from .texts import Piece, Text, packaged_texts, pieces
 
-__all__ = ["Mixed", "export_mixed"]
+__all__ = ["Mixed", "export_mixed", "write_mixed"]
 
 Array = NDArray[Any]
 Progress = Optional[Callable[[int, int, str], None]]
@@ -181,7 +181,7 @@ def _chosen(
     def measured(count: int) -> Agreement:
         if progress:
             progress(0, 0, f"{count} of {len(order)} matrices with eight bits")
-        _write(trial, parts, _types(errors, order[:count]))
+        write_mixed(trial, parts, _types(errors, order[:count]))
         with package_reader(trial.model, backend="cpu") as reader:
             return Agreement.of(read_along(source, [reader], read)[0])
 
@@ -196,7 +196,7 @@ def _chosen(
         low, high = (low, middle) if found[middle].kl_mean <= max_kl else (middle, high)
     chosen = _types(errors, order[:high])
     target.model.parent.mkdir(parents=True, exist_ok=True)
-    _write(target, parts, chosen)
+    write_mixed(target, parts, chosen)
     return Mixed(target, chosen, found[high], ends[0], ends[len(order)])
 
 
@@ -215,12 +215,14 @@ def _types(errors: dict[str, tuple[float, float]], wide: Sequence[str]) -> tuple
     )
 
 
-def _write(target: Package, parts: tuple[Package, Package], chosen: tuple[Chosen, ...]) -> None:
-    """A package of which each matrix comes from one of two."""
+def write_mixed(target: Package, parts: tuple[Package, Package], chosen: tuple[Chosen, ...]) -> None:
+    """A package of which each matrix comes from one of two, the narrow and the wide one, which are of one model."""
     package_id = assembled(
         target.weight, [part.weight for part in parts], {one.name: one.weights == WIDE for one in chosen}
     )
     for ours, theirs in zip((target.embed, target.tokenizer), (parts[0].embed, parts[0].tokenizer)):
+        if not theirs.exists():  # models without a tokenizer
+            continue
         with open_file(theirs) as source, writing(ours) as copy:
             shutil.copyfileobj(source, copy)
     model = read_llm(ModelFile(parts[0].model))

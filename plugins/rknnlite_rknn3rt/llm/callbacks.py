@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from rknnlite_backend.addresses import view
 from rknnlite_llm.callbacks import CheckedCallbacks
 
 from rknnlite.abi.rknn3_llm import (
@@ -24,7 +25,6 @@ from rknnlite.abi.rknn3_llm import (
 from rknnlite.abi.rknn3_v104 import LLMCallState as LaterState
 from rknnlite.errors import ContextInvalid, InputInvalid, RknnError
 from rknnlite.log import logger
-from rknnlite.native.addresses import view
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
 
 from ..attrs import Tensor3

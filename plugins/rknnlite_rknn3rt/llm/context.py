@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.native_objects import abandon_after_fork
 from rknnlite_llm.engine import EngineContext
 
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 
 from ..device_memory import DeviceModel

@@ -59,6 +59,18 @@ int handover_bytes(const void *bytes, uint64_t size); /* a descriptor of a copy,
 int handover_part(const char *path, uint64_t offset, uint64_t size);
 char *handover_path(const char *path); /* meaning the same in the server, which began in another folder; the caller frees it */
 
+/* -- pack.c: values one behind the other ------------------------------------------------------------ */
+
+struct pack {
+    char *bytes;
+    size_t size, room;
+    bool lost; /* there was no memory */
+};
+
+void pack_number(struct pack *pack, uint64_t number);
+void pack_bytes(struct pack *pack, const void *bytes, uint64_t size); /* NULL: none, which is told */
+void pack_text(struct pack *pack, const char *text);
+
 /* -- detached_spawn.c: a process that is no child of this one --------------------------------------- */
 
 struct detached_program {

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 2
+#define PROTOCOL_VERSION 3
 #define MOST_FDS 64 /* descriptors that travel with one message */
 #define MOST_ARGS 5
 
@@ -69,10 +69,21 @@ enum call {
     CALL3_SESSION_SAVE,
     CALL3_SESSION_LOAD,
     CALL3_CHAT_SERVER,
-    CALL3_CHAT_STOP
+    CALL3_CHAT_STOP,
+    /* librkllmrt */
+    CALL_LLM_INIT,
+    CALL_LLM_RUN,
+    CALL_LLM_TEMPLATE,
+    CALL_LLM_TOOLS,
+    CALL_LLM_CLEAR,
+    CALL_LLM_CUT, /* a part of the cache of a paused run */
+    CALL_LLM_SIZES,
+    CALL_LLM_LORA,
+    CALL_LLM_LOAD,
+    CALL_LLM_RELEASE
 };
 
-/* What the server asks the program for, on the second socket of a context with operators, or of a session. */
+/* What the server asks the program for, on the second socket of a context with operators, of a session, or of a model. */
 enum callback {
     CALLBACK_NODE = 1, /* a node: its tensors and attributes, before anything is called */
     CALLBACK_INIT,
@@ -85,7 +96,11 @@ enum callback {
     CALLBACK3_SAMPLE,
     CALLBACK3_OUTPUT,
     /* the chat server */
-    CALLBACK3_STATUS
+    CALLBACK3_STATUS,
+    /* librkllmrt */
+    CALLBACK_LLM_RESULT,
+    CALLBACK_LLM_TOKENIZE,
+    CALLBACK_LLM_EMBED
 };
 
 /* Bits of the first argument of CALL_RUN. */

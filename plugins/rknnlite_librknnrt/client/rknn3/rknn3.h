@@ -17,18 +17,6 @@ struct own {
     struct session *session;
 };
 
-/* -- pack.c: values one behind the other ------------------------------------------------------------ */
-
-struct pack {
-    char *bytes;
-    size_t size, room;
-    bool lost; /* there was no memory */
-};
-
-void pack_number(struct pack *pack, uint64_t number);
-void pack_bytes(struct pack *pack, const void *bytes, uint64_t size); /* NULL: none, which is told */
-void pack_text(struct pack *pack, const char *text);
-
 /* -- context.c: a context in a call -------------------------------------------------------------------- */
 
 struct channel *context_take(const char *function, rknn3_context context, int *code);

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..log import logger
+from rknnlite.log import logger
 
 __all__ = ["Abandonable", "Native", "abandon_after_fork"]
 

@@ -1,4 +1,4 @@
-"""Values one behind the other, as ``client/rknn3/pack.c`` writes them: numbers of 64 bits, bytes with their size."""
+"""Values one behind the other, as ``client/common/pack.c`` writes them: numbers of 64 bits, bytes with their size."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ import os
 import sys
 
 import pytest
-
-from rknnlite.native.objects import Native, abandon_after_fork
+from rknnlite_backend.native_objects import Native, abandon_after_fork
 
 
 class Holder:

@@ -1,5 +1,5 @@
 /* Values one behind the other, for the server: numbers of 64 bits, bytes with their size before them. */
-#include "rknn3.h"
+#include "client.h"
 
 #include <stdlib.h>
 #include <string.h>
