@@ -141,7 +141,7 @@ def export_llm(
     with writing(package.embed) as file:
         for rows in tensors.embeddings(arch, kind):
             file.write(rows.data)
-    embed = np.frombuffer(ModelFile(package.embed).data, kind).reshape(-1, arch.hidden)
+    embed = np.frombuffer(ModelFile(package.embed).data, kind).reshape(-1, arch.row_size)
     if words is not None:
         write_file(package.tokenizer, words.gguf())
     model = LlmModel(

@@ -158,7 +158,7 @@ class _Layer:
             vectors[f"{name}_bias"] = self._rows(name, "bias")
         if self._arch.qk_norm and "qkv" in layer_matrices(self._arch, self._number):
             sizes = layer_vectors(self._arch, self._number)
-            for name in ("q_norm", "k_norm"):
+            for name in [name for name in ("q_norm", "k_norm") if name in sizes]:
                 vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name]) + self._offset
         sizes = layer_vectors(self._arch, self._number)
         for name in ("q_a_norm", "kv_a_norm"):
@@ -166,7 +166,13 @@ class _Layer:
                 vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name])
         if "router_correction" in sizes:
             vectors["router_correction"] = self._correction(sizes["router_correction"])
+        for name in ("row_norm", "norm_experts", "post_shared", "post_experts"):
+            if name in sizes:
+                vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name])
+        if "norm_router" in sizes:
+            vectors["norm_router"] = self._one(names.norm_router, hidden) * np.float32(hidden**-0.5)
         for name, theirs in (
+            ("expert_scale", names.expert_scale),
             ("sinks", names.sinks),
             ("router_bias", f"{names.router}.bias"),
             ("layer_scale", names.layer_scale),
@@ -210,11 +216,13 @@ class _Layer:
             return (width, width) if gated(arch) else (width,)
 
         made = {
-            "qkv": (self._qkv_names(), (arch.asking_size - 2 * arch.kv_size, arch.kv_size, arch.kv_size)),
+            "qkv": self._qkv(arch),
             "out": (names.out, (arch.hidden,)),
             **{name: (getattr(names, name), (0,)) for name in ("q", "q_a", "q_b", "kv_a")},
             "conv_in": (names.conv_in, (3 * arch.hidden,)),
             "conv_out": (names.conv_out, (arch.hidden,)),
+            "row_gate": (names.row_gate, (arch.layer_rows,)),
+            "row_out": (names.row_out, (arch.hidden,)),
             first: (names.gate_up, network(arch.intermediate)),
             "down": (names.down, (arch.hidden,)),
         }
@@ -237,9 +245,12 @@ class _Layer:
             made["shared.down"] = tuple(names.shared + name for name in down), (arch.hidden,)
         return made
 
-    def _qkv_names(self) -> tuple[str, ...]:
-        names = self._family.tensors.qkv
-        return (*names[:2], names[1]) if self._arch.kind(self._number).keys_alone else names
+    def _qkv(self, arch: Architecture) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        names, kind = self._family.tensors.qkv, self._arch.kind(self._number)
+        if kind.reuses:
+            return names[:1], (arch.q_size,)
+        names = (*names[:2], names[1]) if kind.keys_alone else names
+        return names, (arch.asking_size - 2 * arch.kv_size, arch.kv_size, arch.kv_size)
 
     def _rows(self, name: str, what: str, *inputs: int) -> Array:
         """A matrix or a bias as ours has it."""
@@ -331,6 +342,10 @@ def _ends(writer: _Writer) -> None:
     if arch.positions:
         first = family.first_position
         vectors["positions"] = source.get(family.positions, first + arch.max_position, arch.hidden)[first:]
+    if arch.layer_rows:
+        width = arch.layers * arch.layer_rows
+        writer.matrix("rows", source.get(family.rows, width, arch.hidden))
+        vectors["rows_norm"] = source.get(family.rows_norm, arch.layer_rows)
     writer.plain("", vectors)
 
 

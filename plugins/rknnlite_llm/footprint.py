@@ -104,7 +104,9 @@ def _kv_bytes(model: LlmModel, tokens: Sequence[int]) -> int:
     """Of so many tokens in each layer."""
     arch, group = model.arch, model.kv.group
     kinds = (
-        (arch.kind(layer).mixer, arch.of_layer(layer).kv_size, count) for layer, count in enumerate(tokens)
+        (arch.kind(layer).mixer, arch.of_layer(layer).kv_size, count)
+        for layer, count in enumerate(tokens)
+        if not arch.kind(layer).reuses
     )
     numbers = 2 * sum(
         size * count for mixer, size, count in kinds if mixer in (Mixer.ATTENTION, Mixer.LATENT)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rknnlite.errors import ModelInvalid
 
 from .config_fields import ConfigFields
-from .container.architecture import Architecture, LayerKind, Rope, Scales, Turn
+from .container.architecture import Architecture, Experts, LayerKind, Rope, Scales, Turn
 from .family_parts import FULL, SLIDING, attention_bias, layer_types, layered
 from .rope_config import read_rope
 
@@ -17,15 +17,16 @@ _HEADS = ("head_dim", "num_key_value_heads")
 
 
 def gemma4(config: ConfigFields, arch: Architecture) -> Architecture:
-    """Of models without embeddings per layer, shared keys and experts."""
-    if config.get("hidden_size_per_layer_input", 256):
-        raise config.refusal("hidden_size_per_layer_input", "computed is 0")
-    config.only("num_kv_shared_layers", 0)
-    config.only("enable_moe_block", False)
+    """Text models of all sizes."""
     config.only("use_bidirectional_attention", "vision")  # of images; text sees what is before it
-    for unused in ("use_double_wide_mlp", "num_experts", "top_k_experts", "moe_intermediate_size"):
-        config.get(unused)
-    config.get("vocab_size_per_layer_input")
+    rows = config.count("hidden_size_per_layer_input", 256)
+    if config.number("vocab_size_per_layer_input", 262144) != arch.vocab_size and rows:
+        raise config.refusal(
+            "vocab_size_per_layer_input", f"computed is that of all tokens, {arch.vocab_size}"
+        )
+    own = arch.layers - config.count("num_kv_shared_layers", 0)
+    width = 2 * arch.intermediate if config.flag("use_double_wide_mlp") else 0
+    experts = _experts(config, arch)
     types = layer_types(config, arch, lambda i: bool((i + 1) % 6))
     types = [*types[:-1], FULL]
     same = config.flag("attention_k_eq_v")
@@ -33,12 +34,15 @@ def gemma4(config: ConfigFields, arch: Architecture) -> Architecture:
     far = _far(config, types, near, same)
     wide = max(near, far)
     kinds = []
-    for kind in types:
+    for number, kind in enumerate(types):
         heads = near if kind == SLIDING else far
         if kind == SLIDING:
             made = LayerKind(window=config.number("sliding_window", 512), turn=Turn.LOCAL)
         else:
             made = LayerKind(keys_alone=same)
+        made = replace(made, experts=experts is not None)
+        if number >= own:
+            made = replace(made, reuses=True, keys_alone=False, width=width)
         kinds.append(made if heads == wide else replace(made, head_dim=heads[0], kv_heads=heads[1]))
     config.get("sliding_window")
     ropes = config.child("rope_parameters")
@@ -54,8 +58,23 @@ def gemma4(config: ConfigFields, arch: Architecture) -> Architecture:
             ),
             v_norm=True,
             layer_scale=True,
+            layer_rows=rows,
+            experts=experts,
         ),
         kinds,
+    )
+
+
+def _experts(config: ConfigFields, arch: Architecture) -> Experts | None:
+    """Beside the network of every layer, which all tokens go through."""
+    numbers = ("num_experts", "top_k_experts", "moe_intermediate_size")
+    if not config.flag("enable_moe_block"):
+        for unused in numbers:
+            config.get(unused)
+        return None
+    count, used, width = map(config.number, numbers)
+    return Experts(
+        count, used, width, normalise=True, shared=arch.intermediate, shared_gated=False, apart=True
     )
 
 

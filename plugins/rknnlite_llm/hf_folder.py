@@ -241,10 +241,13 @@ class HfFolder:
 
     def embeddings(self, arch: Architecture, kind: type[np.floating[Any]]) -> Iterator[Array]:
         """The table of tokens as a package has it, in blocks of rows; raises ModelUnsupported when values do not fit ``kind``."""
-        table = self.table(arch)
-        step = max(1, _BLOCK // arch.hidden)
+        tables, width = [self.table(arch)], arch.row_size - arch.hidden
+        if width:
+            name = self._prefix + FAMILIES[arch.family].layer_table
+            tables.append(self._widened(name, arch.vocab_size, width))
+        step = max(1, _BLOCK // arch.row_size)
         for start in range(0, arch.vocab_size, step):
-            rows = table[start : start + step]
+            rows = np.concatenate([table[start : start + step] for table in tables], axis=1)
             if not np.isfinite(rows).all() or np.abs(rows).max() > np.finfo(kind).max:
                 raise ModelUnsupported(
                     f"the embeddings do not fit {kind.__name__}; --weights f32 keeps them as they are"

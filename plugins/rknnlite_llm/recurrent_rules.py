@@ -14,10 +14,10 @@ from .container.architecture import (
     Experts,
     LayerKind,
     Mixer,
-    Recurrence,
     Rope,
     Turn,
 )
+from .container.recurrence import Recurrence
 from .family_parts import FULL, Rules, attention_bias, granite_scales, layered, with_experts
 from .rope_config import with_sections
 

@@ -8,8 +8,9 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from .container.architecture import Architecture, Recurrence
+from .container.architecture import Architecture
 from .container.family import LayerTensors
+from .container.recurrence import Recurrence
 
 __all__ = ["gate_weights", "state_rows", "state_sizes", "state_vectors"]
 

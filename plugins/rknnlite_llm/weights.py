@@ -10,7 +10,12 @@ where there is no gate; ``NAME_bias`` for every matrix and norm that has one; ``
 ``positions`` as an encoder's.
 
 A mixture of experts has ``experts.0.gate_up``, ``experts.0.down``, ... and ``shared.gate_up``, ``shared.down``, with float32
-``router`` (experts, hidden) and ``shared_gate`` (1, hidden), and ``router_correction`` and ``router_bias`` where there are.
+``router`` (experts, hidden) and ``shared_gate`` (1, hidden), and ``router_correction`` and ``router_bias`` where there are. Where
+experts stand apart from the shared network there are ``norm_experts``, ``norm_router``, ``post_shared``, ``post_experts`` and
+``expert_scale``, a number per expert.
+
+A model whose tokens have a row for every layer has ``rows`` (hidden to all of them) and ``rows_norm``, its layers ``row_gate``,
+``row_out`` and ``row_norm``; the table of embeddings has the rows behind each embedding.
 
 Attention with a gate has it behind queries, keys and values in ``qkv``. A layer with a running state has ``state_in`` (queries,
 keys, values and what gates them, side by side), ``state_out``, the norm before it ``state_norm``, ``decay`` and ``step_bias``
@@ -67,7 +72,12 @@ def layer_matrices(arch: Architecture, layer: int) -> dict[str, tuple[int, int]]
         inner = arch.recurrence.inner
         made = {"state_in": (hidden, arch.recurrence.channels + inner), "state_out": (inner, hidden)}
     else:
-        made = {"qkv": (hidden, arch.asking_size), "out": (arch.q_size, hidden)}
+        made = {
+            "qkv": (hidden, arch.q_size if kind.reuses else arch.asking_size),
+            "out": (arch.q_size, hidden),
+        }
+    if arch.layer_rows:
+        made.update(row_gate=(hidden, arch.layer_rows), row_out=(arch.layer_rows, hidden))
     if not (kind.experts and arch.experts):
         return {**made, **_network(arch, "", arch.intermediate)}
     for number in range(arch.experts.count):
@@ -123,6 +133,13 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
         made["router_correction"] = arch.experts.count
     if kind.experts and arch.experts and arch.experts.biased:
         made["router_bias"] = arch.experts.count
+    if kind.experts and arch.experts and arch.experts.apart:
+        made.update(
+            dict.fromkeys(("norm_experts", "norm_router", "post_shared", "post_experts"), arch.hidden)
+        )
+        made["expert_scale"] = arch.experts.count
+    if arch.layer_rows:
+        made["row_norm"] = arch.hidden
     if arch.activation == XIELU:
         made["xielu"] = 4
     if arch.layer_scale:
@@ -140,7 +157,9 @@ def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
     if arch.qk_norm_whole:
         made.update(q_norm=arch.q_size, k_norm=arch.kv_size)
     elif arch.qk_norm:
-        made.update(dict.fromkeys(("q_norm", "k_norm"), arch.of_layer(layer).head_dim))
+        made.update(
+            dict.fromkeys(("q_norm",) if kind.reuses else ("q_norm", "k_norm"), arch.of_layer(layer).head_dim)
+        )
     return made
 
 
@@ -202,6 +221,8 @@ def _of_layers(arch: Architecture, of: Callable[[Architecture, int], dict[str, T
 def matrices(arch: Architecture) -> dict[str, tuple[int, int]]:
     """Every matrix of the model: name -> (inputs, outputs)."""
     every = _of_layers(arch, layer_matrices)
+    if arch.layer_rows:
+        every["rows"] = (arch.hidden, arch.layers * arch.layer_rows)
     return {**every, "head": (arch.hidden, arch.vocab_size)} if arch.head else every
 
 
@@ -212,6 +233,8 @@ def vectors(arch: Architecture) -> dict[str, int]:
     if arch.encoder or arch.norm_bias:
         ends += [f"{name}_bias" for name in ends]
     every = {**_of_layers(arch, layer_vectors), **dict.fromkeys(ends, arch.hidden)}
+    if arch.layer_rows:
+        every["rows_norm"] = arch.layer_rows
     if arch.head and arch.head_bias:
         every["head_bias"] = arch.vocab_size
     scorer = arch.scorer

@@ -13,27 +13,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_librknnrt import recipe
 from rknnlite_llm import Chat, Package, open_llm
 from rknnlite_llm.tokenizer import Tokenizer
 
+import rknnlite
 from rknnlite.spi.llm import (
     ImageBlock,
     InferParams,
     LlmCallbacks,
+    LlmInput,
     LlmParams,
     MessagesInput,
     MultimodalInput,
+    PromptInput,
     TokenInput,
     VideoBlock,
 )
-from tests.librknnrt.clients import interpreter
-from tests.librknnrt.rkllm_clients import LAYOUTS, TINY, Ours, library_of, standing
+from tests.librknnrt.clients import HEADERS, WATCHED, interpreter, library, made
+from tests.librknnrt.rkllm_clients import LAYOUTS, PROGRAMS, TINY, Ours, library_of, standing
 from tests.librknnrt.test_rkllm import MOST, QUESTION, answer, chat, heard, ids_of, raw
 from tests.llm.media_goldens import CASES
 from tests.llm.test_lora import targets, write_adapter
 from tests.llm.test_media import Said, exported
 from tests.rkllm.raw import said
 from tests.rkllm.test_stand_in_runs import image
+from tests.support.corpus import ROOT
 from tests.support.needs import needs
 
 __all__ = ["chat"]
@@ -341,6 +346,72 @@ def test_exec_finds_it_for_programs_that_name_a_path_of_their_own(chat: Chat, tm
             cwd=tmp_path,
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (0, f"{wanted}\n"), done.stderr
+
+
+def executed(folder: Path, version: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """A program under ``rknnlite exec``, in a folder of its own."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "RKNNLITE_RKLLM_VERSION": version,
+    }
+    command = [sys.executable, "-m", "rknnlite", "exec", "--", *map(str, words)]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=120, cwd=folder
+    )
+
+
+def said_here(chat: Chat, given: LlmInput, template: str | None = None) -> str:
+    """What a session of this process answers, in 24 tokens at most."""
+    ids: list[int] = []
+    calls = chat.session.callbacks
+    with open_llm(TINY.with_suffix(".rknn"), backend="cpu") as context:
+        told = LlmCallbacks(
+            result=lambda r, _: ids.extend(r.token_ids), tokenizer=calls.tokenizer, embed=calls.embed
+        )
+        session = context.session(LlmParams(max_context_len=256), told)
+        if template is not None:
+            session.set_chat_template(template, template, template)
+        session.run(given, InferParams(max_new_tokens=24))
+    return chat.tokenizer.decode(ids)
+
+
+def test_a_page_shows_the_answer_while_it_grows(chat: Chat, tmp_path: Path) -> None:
+    """Two questions, rendered by the program itself, in the API of 1.1."""
+    needs("gcc")
+    script = tmp_path / "page.py"
+    script.write_text((PROGRAMS / "gradio_like.py").read_text())
+    texts = [
+        f"<|im_start|>user {word}<|im_end|><|im_start|>assistant" for word in ("What is 1 + 2?", "And you?")
+    ]
+    done = executed(tmp_path, "1.1.4", sys.executable, script, standing(tmp_path), *texts)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    for line, text in zip(lines, texts):
+        wanted = said_here(chat, TokenInput(chat.tokenizer.encode(text)))
+        assert line.startswith(wanted) and line.endswith(" 2"), (line, text)
+    assert len(lines) == 2
+
+
+def test_a_picture_by_both_libraries_in_one_process(chat: Chat, tmp_path: Path) -> None:
+    """The rows are what librknnrt.so gives of the encoder; the language model answers about them, and then without them."""
+    needs("gcc")
+    both, headers = library(), recipe.RKLLM_INCLUDE / "1.3.0"
+    source, text = PROGRAMS / "picture.c", library_of("1.3.0")
+    command = [
+        "gcc", "-std=gnu99", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{headers}", f"-I{HEADERS}", *WATCHED, "-o", "{out}",
+        str(source), f"-L{text.parent}", "-lrkllmrt", f"-L{both.parent}", "-lrknnrt",
+    ]  # fmt: skip
+    built = made("picture", command, [source, both, text, *headers.glob("*.h"), *HEADERS.glob("*.h")])
+    encoder = ROOT / "tests" / "data" / "conv_relu.rk3588.i8.rknn"
+    done = executed(tmp_path, "1.3.0", built, encoder, standing(tmp_path), "<image>what?")
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    picture = (np.arange(24 * 24 * 3) % 251).astype(np.uint8).reshape(1, 24, 24, 3)
+    with rknnlite.open(encoder, backend="cpu") as model:
+        found = np.asarray(model.infer([picture])[0], np.float32).ravel()
+    block = ImageBlock(found[: 7 * 128].reshape(7, 128), 7, 1, "<v>", "</v>", "~")
+    asked = (MultimodalInput("<image>what?", image=block), PromptInput("what?"))
+    assert done.stdout.splitlines() == [said_here(chat, given, "") for given in asked]
 
 
 def test_the_tokenizer_says_the_same() -> None:

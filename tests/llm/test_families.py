@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
-from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.description import check_describable, read_llm
 from rknnlite_llm.container.families import FAMILIES
 from rknnlite_llm.hf_config import architecture
 
@@ -353,13 +353,15 @@ def test_gemma_4_says_its_heads_once_or_layer_by_layer() -> None:
     ] * 2
     assert architecture({**once, "attention_k_eq_v": False}).of_layer(3).kv_heads == 2
     for name, value in {
-        "hidden_size_per_layer_input": 8,
-        "num_kv_shared_layers": 2,
-        "enable_moe_block": True,
+        "vocab_size_per_layer_input": 161,
         "use_bidirectional_attention": "all",
     }.items():
         with pytest.raises(ModelUnsupported, match=f"{name} is"):
-            architecture({**once, name: value})
+            architecture({**once, "hidden_size_per_layer_input": 8, name: value})
+    with pytest.raises(
+        ModelInvalid, match="sees keys of another"
+    ):  # whose only layer without window is among them
+        check_describable(architecture({**once, "num_kv_shared_layers": 2}))
     each = {**saved["per_layer_config"], "3": {"head_dim": 8, "num_key_value_heads": 1}}
     with pytest.raises(ModelInvalid, match="2 kinds of layers"):
         architecture({**saved, "per_layer_config": each})

@@ -20,6 +20,7 @@ from tests.support import damage, llm_damage
 FOREIGN: tuple[Any, ...] = (None, 0, -1, 1, 1 << 62, -0.5, 1e308, float("nan"), "7", True, [1, 2], {"a": 1})
 SECOND, MEMORY = 1.0, 64 << 20
 DESCRIBED = (
+    "gemma4-e2b", "gemma4-moe", "qwen3-next", "granite-hybrid",
     "apertus", "cohere2", "deepseek-v2", "deepseek-v3", "ernie4.5-moe", "falcon-40b", "gemma2", "glm4-moe", "gpt2", "gpt-oss",
     "granite-moe-shared", "hunyuan-moe", "lfm2-moe", "ministral3", "opt", "phimoe", "random-1-13",
 )  # fmt: skip
@@ -61,6 +62,24 @@ def test_a_description_says_anything(name: str, tmp_path: Path) -> None:
         for value in draw.sample((0, -1, 3, 1 << 24, 0.5, True, [], {}), 3):
             bad = llm_damage.described(parts.model, ("arch", *path), value)
             llm_damage.use_package(replace(parts, model=bad), tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("deepseek-v2", "attention_gate", True),
+        ("gemma4-moe", "order", "pre"),
+        ("gemma4-moe", "order", "parallel"),
+        ("gemma4-e2b", "qk_norm_whole", True),
+    ],
+)
+def test_what_cannot_be_together(name: str, field: str, value: Any, tmp_path: Path) -> None:
+    write_family(name, tmp_path / "hf")
+    package = export_llm(tmp_path / "hf", tmp_path / "p", "f32")
+    parts = llm_damage.without_sums(llm_damage.Parts.of(package))
+    bad = llm_damage.described(parts.model, ("arch", field), value)
+    (tmp_path / "new").mkdir()
+    assert not llm_damage.use_package(replace(parts, model=bad), tmp_path / "new")
 
 
 @pytest.mark.parametrize(

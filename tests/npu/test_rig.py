@@ -252,7 +252,9 @@ def test_a_program_that_ends_gives_all_back(kernel: Kernel, driver: RknpuDriver,
             _, address = shell.create(1 << 20)
             assert address == 0xFFE0_0000
     kernel.idle()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert (
+        len(list(Path("/proc/self/fd").iterdir())) <= before
+    )  # others that earlier tests left may go meanwhile
 
 
 # -- misbehaviour -------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ _ACTIVATIONS = {
     "phi": ("gelu_new", "gelu"), "mistral": ("silu", "gelu"), "opt": ("relu", "gelu"),
 }  # fmt: skip
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-_CHOSEN = ("num_experts_per_tok", "moe_topk", "moe_k")
+_CHOSEN = ("num_experts_per_tok", "moe_topk", "moe_k", "top_k_experts")
 _ROPES = {"llama", "qwen2", "qwen3", "mistral", "seed_oss", "granite", "olmo2", "exaone4"}
 """Kinds whose positions may be scaled in any way."""
 
@@ -266,7 +266,15 @@ def _two_widths(base: Case, config: dict[str, Any], draw: random.Random, weights
     if base.kind not in _LATER["gemma4"]:
         return
     heads, count = config["num_attention_heads"], config["num_hidden_layers"]
+    if "num_kv_shared_layers" in config:  # both kinds are among the layers before
+        config["num_hidden_layers"] = count = max(count, 3)
+        config["num_kv_shared_layers"] = draw.randint(1, count - 2)
+    if config["hidden_size_per_layer_input"]:
+        config.update(
+            hidden_size_per_layer_input=_four(draw, 4, 24), vocab_size_per_layer_input=config["vocab_size"]
+        )
     kinds = [draw.choice(("sliding_attention", "full_attention")) for _ in range(count)]
+    kinds[: min(2, count - 1)] = ["sliding_attention", "full_attention"][: min(2, count - 1)]
     config.update(
         layer_types=[*kinds[:-1], "full_attention"],
         global_head_dim=draw.choice((8, 12, 16, 20, 24)),

@@ -5,7 +5,8 @@
 * What goes in and comes out: ``prefill_input``, ``decoder_input``, ``positions`` (M-RoPE of images and videos),
   ``prompt_logits``, ``utf8``.
 * The network: ``decoder``, ``encoder``; ``attention_layer``, ``recurrent_layer``, ``attention_mask``, ``feed_forward``,
-  ``expert_choice``, ``rope``, ``norms_and_activations``; ``embedding`` and ``score_head`` for models of vectors and scores.
+  ``expert_choice``, ``token_rows`` (of every layer), ``rope``, ``norms_and_activations``; ``embedding`` and ``score_head`` for
+  models of vectors and scores.
 * Numbers: ``attention``, ``latent_attention`` and ``linear`` are the definitions; ``compiled_attention`` (``attention.c``)
   and ``compiled_products`` (``products.c``) the same, built on the machine; ``compiled_step`` (``step.c``) takes a token through
   the decoder, ``compiled_store`` tells C where a cache lies. ``weight_reader``: weights by name.

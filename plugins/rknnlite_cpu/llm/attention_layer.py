@@ -40,6 +40,8 @@ class Attention:
     ) -> None:
         """``attention`` looks at the cache for few tokens."""
         self._number, self._kind = number, arch.kind(number)
+        self._source = arch.keys_of(number)
+        self._lends = any(arch.keys_of(i) == number for i in range(number + 1, arch.layers))
         self._arch = arch = arch.of_layer(number)
         self._qkv, self._out, self._qkv_bias, self._out_bias = qkv, out, qkv_bias, out_bias
         self._attention = attention
@@ -88,33 +90,43 @@ class Attention:
             values = self._value_norm(values)
         return queries if arch.qk_norm_turned else queries * self._scale, keys, values
 
+    def _alone(self, rows: Array) -> Array:
+        """Queries of a layer that has no keys and values, as ``_split`` gives them."""
+        queries = rows.reshape(len(rows), -1, self._arch.head_dim).transpose(1, 0, 2)
+        if self._norms and not self._arch.qk_norm_turned:
+            queries = self._norms[0](queries)
+        return queries if self._arch.qk_norm_turned else queries * self._scale
+
     def _attended(self, qkv: Array, chunk: Chunk) -> Array:
         """What the tokens of one part see: (tokens, heads * head_dim)."""
         cache, kind = chunk.cache, self._kind
-        store = cache.layers[self._number]
-        queries, keys, values = self._split(qkv)
-        growth = chunk.growth
+        store = cache.layers[self._source]
+        growth, first, alone = chunk.growth, chunk.first(kind.window), len(qkv) == 1 or cache.stepwise
+        if kind.reuses:
+            queries = self._alone(qkv)
+        else:
+            queries, keys, values = self._split(qkv)
+            keys = store.rounded(self._normed(1, self._turned(keys, chunk)))
+            values = store.rounded(values)
+            if alone:  # what a token drops it cannot see: store first, the cache is all there is
+                cache.store(self._number, keys, values)
         if growth is not None:
             queries = queries * growth
-        keys, first, alone = (
-            self._normed(1, self._turned(keys, chunk)),
-            chunk.first(kind.window),
-            len(qkv) == 1 or cache.stepwise,
-        )
-        keys, values = store.rounded(keys), store.rounded(values)
         if alone and self._attention is not None:
-            cache.store(self._number, keys, values)
             seen = slice(first, min(cache.total + len(qkv), cache.size))
             asked = self._queries(queries, chunk, slice(0, len(qkv)))
             return self._by_token(self._attention(asked, store, seen), len(qkv))
-        if alone:  # what a token drops it cannot see: store first, the cache is all there is
-            cache.store(self._number, keys, values)
+        if alone:
             used = min(cache.total + len(qkv), cache.size)
             all_keys, all_values = store.keys(used), store.values(used)
+        elif kind.reuses:
+            all_keys, all_values = chunk.lent[self._source]
         else:  # early tokens of the chunk still see what late ones overwrite
             all_keys = np.concatenate([store.keys(cache.used), keys], axis=1)
             all_values = np.concatenate([store.values(cache.used), values], axis=1)
             cache.store(self._number, keys, values)
+            if self._lends:
+                chunk.lent[self._number] = all_keys, all_values
         all_keys, all_values = all_keys[:, first:], all_values[:, first:]
         step = max(1, _SCORES // (self._arch.heads * all_keys.shape[1]))
         blocks = [slice(i, min(i + step, len(qkv))) for i in range(0, len(qkv), step)]

@@ -34,6 +34,8 @@ class Chunk:
         self._turns: dict[Turn, tuple[Array, Array]] = {}
         self._kept: dict[Turn, tuple[Array, Array]] = {}
         self._masks: dict[tuple[int, int, int], Optional[Array]] = {}
+        self.lent: dict[int, tuple[Array, Array]] = {}
+        """Keys and values that a layer saw, for those behind it that have none of their own."""
 
     @property
     def keep(self) -> int:

@@ -250,7 +250,8 @@ def _known(arch: Architecture, layers: Sequence[Mapping[str, Any]], head: Option
         arch.causal and arch.activation in _ACTIVATIONS and arch.order not in (Order.PARALLEL, Order.SIDES)
     )
     alike = all(arch.of_layer(i) == arch for i in range(arch.layers))
-    further = arch.attention_gate or arch.v_norm or arch.layer_scale
+    alike = alike and not any(kind.reuses for kind in kinds)
+    further = arch.attention_gate or arch.layer_rows or arch.v_norm or arch.layer_scale
     if not (plain and usual and alike and arch.head_dim <= _MOST_WIDTH) or further:
         return False
     names = ("qkv", "out", "gate_up" if gated(arch) else "up", "down")

@@ -121,7 +121,7 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
 
     def _table_calls(self, embed: EmbedCallback) -> CheckedCallbacks:
         arch = self._engine.model.arch
-        return CheckedCallbacks(LlmCallbacks(embed=embed), arch.vocab_size, arch.hidden)
+        return CheckedCallbacks(LlmCallbacks(embed=embed), arch.vocab_size, arch.row_size)
 
     def close(self) -> None:
         self._engine.closed = True

@@ -30,6 +30,7 @@ from .linear import Maker, make_linear
 from .lora import adapting
 from .norms_and_activations import Normed, capped, make_norm
 from .recurrent_layer import RecurrentLayer
+from .token_rows import LayerRows, TokenRows
 from .weight_reader import WeightReader
 
 __all__ = ["Decoder"]
@@ -51,6 +52,7 @@ class _Layer:
     post1: Normed
     post2: Normed
     scale: Optional[Array] = None
+    rows: Optional[LayerRows] = None
 
 
 class Decoder:
@@ -77,6 +79,8 @@ class Decoder:
         self._head = found.matrix("head") if arch.head else None
         self._head_bias = ends.get("head_bias")
         self._positions = found.table("positions") if arch.positions else None
+        norm = _norm(arch, ends, "rows_norm")
+        self._rows = TokenRows(arch, found.matrix("rows"), norm) if arch.layer_rows else None
         self._proven = False
         self._compiled = None if attention is None else CompiledStep.of(arch, parts, ends, self._head)
 
@@ -102,8 +106,11 @@ class Decoder:
 
     def _through(self, x: Array, parts: Parts, given: Sequence[DecoderInput]) -> Array:
         """What goes into the first layer through all of them and the last norm; ``x`` is overwritten."""
+        beside = (
+            None if self._rows is None else self._rows(x, np.concatenate([rows.embeds for rows in given]))
+        )
         for number, layer in enumerate(self._layers):
-            self._step(layer, x, parts)
+            self._step(layer, x, parts, None if beside is None else beside[:, number])
             for (place, _), rows in zip(parts, given):
                 if rows.extra is not None and number < len(rows.extra):
                     x[place] += rows.extra[number]
@@ -138,13 +145,13 @@ class Decoder:
 
     def _first(self, rows: DecoderInput, chunk: Chunk) -> Array:
         """What goes into the first layer, (tokens, hidden): the caller's."""
-        x = rows.embeds * np.float32(self.arch.scales.embed)
+        x = rows.embeds[:, : self.arch.hidden] * np.float32(self.arch.scales.embed)
         if self._positions is not None:
             x += self._positions[chunk.positions[0]]
         return self._embed_norm(x)
 
-    def _step(self, layer: _Layer, x: Array, parts: Parts) -> None:
-        """``x`` (tokens, hidden) through one layer, in place."""
+    def _step(self, layer: _Layer, x: Array, parts: Parts, beside: Optional[Array] = None) -> None:
+        """``x`` (tokens, hidden) through one layer, in place; ``beside``: the tokens' rows for this layer."""
         if self.arch.order is Order.PARALLEL:
             normed = layer.norm1(x)
             x += self._scaled(layer.mixer(normed, parts) + layer.network(normed))
@@ -153,6 +160,8 @@ class Decoder:
         else:
             x += self._scaled(layer.post1(layer.mixer(layer.norm1(x), parts)))
             x += self._scaled(layer.post2(layer.network(layer.norm2(x))))
+        if layer.rows is not None:
+            x += layer.rows(x, beside)
         if layer.scale is not None:
             x *= layer.scale
 
@@ -190,7 +199,9 @@ def _norm(arch: Architecture, vectors: dict[str, Array], name: str) -> Normed:
 def _layer(
     arch: Architecture, parts: dict[str, Any], number: int, attention: Optional[AttentionFunction]
 ) -> _Layer:
-    there = layer_norms(arch, number)
+    there = set(layer_norms(arch, number))
+    if arch.kind(number).experts and arch.experts and arch.experts.apart:
+        there.discard("norm2")  # the network's own
     norms = {
         name: _norm(arch, parts, name) if name in there else _same
         for name in ("norm1", "norm2", "post1", "post2")
@@ -203,7 +214,12 @@ def _layer(
         mixer = RecurrentLayer(arch, number, **_named(parts, _RECURRENT))
     else:
         mixer = Attention(arch, number, **_named(parts, _ATTENTION), attention=attention)
-    return _Layer(mixer, _network(arch, parts, number), **norms, scale=parts.get("layer_scale"))
+    rows = (
+        LayerRows(arch, parts["row_gate"], parts["row_out"], _norm(arch, parts, "row_norm"))
+        if arch.layer_rows
+        else None
+    )
+    return _Layer(mixer, _network(arch, parts, number), **norms, scale=parts.get("layer_scale"), rows=rows)
 
 
 _ATTENTION = ("qkv", "out", "qkv_bias", "out_bias", "q_norm", "k_norm", "sinks")
@@ -233,6 +249,7 @@ _RECURRENT = (
     "state_in_bias",
     "state_out_bias",
 )
+_APART = ("norm2", "norm_experts", "norm_router", "post_shared", "post_experts")
 _CONV = ("conv_in", "conv_out", "conv", "conv_in_bias", "conv_out_bias", "conv_bias")
 
 
@@ -252,7 +269,8 @@ def _network(arch: Architecture, parts: dict[str, Any], number: int) -> Union[Fe
         return one()
     networks = [one(f"experts.{i}.") for i in range(arch.experts.count)]
     shared = one("shared.") if arch.experts.shared else None
-    more = {
-        name: parts[name] for name in ("shared_gate", "router_correction", "router_bias") if name in parts
-    }
+    names = ("shared_gate", "router_correction", "router_bias", "expert_scale")
+    more = {name: parts[name] for name in names if name in parts}
+    if arch.experts.apart:
+        more["norms"] = {name: _norm(arch, parts, name) for name in _APART}
     return MixtureOfExperts(arch.experts, parts["router"], networks, shared, **more)

@@ -14,7 +14,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class DecoderInput:
-    """``embeds`` float32 (n, hidden) of n tokens that follow each other.
+    """``embeds`` float32 (n, row_size), see ``Architecture``, of n tokens that follow each other.
 
     Without more they stand at the next positions. Else ``positions`` int64 (3, n): time, height and width of each; ``behind``
     int64 (n,): the position of a text that follows on each. ``extra`` float32 (layers, n, hidden) is added behind the first layers.

@@ -42,7 +42,7 @@ class Draft:
         self.engine = CpuEngine(draft, ModelFile(package.weight), chunk, make, attention)
         _ = self.engine.steps  # of a model that generates text
         self.embed = EmbedTable(
-            package.embed, draft.arch.vocab_size, draft.arch.hidden, package.embed_sample()
+            package.embed, draft.arch.vocab_size, draft.arch.row_size, package.embed_sample()
         )
 
     def guesser(self, size: int) -> DraftGuesser:

@@ -83,7 +83,7 @@ class CpuEngine(LlmEngine):
         return LlmConfig(
             chat_template=model.chat_template,
             vocab_size=model.arch.vocab_size,
-            embedding_dim=model.arch.hidden,
+            embedding_dim=model.arch.row_size,
             max_ctx_len=model.max_context,
             max_position_embeddings=model.arch.max_position,
             kvcache_store_method=KvStore.GROUP_QUANT if model.kv.group else KvStore.NORMAL,
@@ -98,7 +98,7 @@ class CpuEngine(LlmEngine):
     @property
     def inputs(self) -> list[TensorAttr]:
         arch = self.model.arch
-        shapes: dict[str, tuple[int, ...]] = {"input_embeds": (1, self.chunk, arch.hidden)}
+        shapes: dict[str, tuple[int, ...]] = {"input_embeds": (1, self.chunk, arch.row_size)}
         if arch.rope.sections:  # they follow from the sizes of images, nobody hands them in
             shapes["position_ids"] = (3, 1, self.chunk)
         if arch.media is not None and arch.media.deepstack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -13,7 +13,7 @@ from rknnlite_llm.container.architecture import CLAMPED_SWIGLU, Experts
 from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
 from .expert_choice import chosen_experts
 from .linear import Linear
-from .norms_and_activations import ACTIVATIONS, sigmoid, xielu
+from .norms_and_activations import ACTIVATIONS, Normed, sigmoid, xielu
 
 __all__ = ["FeedForward", "MixtureOfExperts"]
 
@@ -81,26 +81,37 @@ class MixtureOfExperts:
         shared_gate: Optional[Array] = None,
         router_correction: Optional[Array] = None,
         router_bias: Optional[Array] = None,
+        expert_scale: Optional[Array] = None,
+        norms: Optional[Mapping[str, Normed]] = None,
     ) -> None:
+        """``norms``: of experts ``apart``, ``norm2`` before the shared network among them; by the names of the package."""
         self._form, self._router, self._networks = form, np.ascontiguousarray(router.T), networks
         self._shared, self._shared_gate, self._correction = shared, shared_gate, router_correction
-        self._bias = router_bias
+        self._bias, self._scale, self._norms = router_bias, expert_scale, norms
 
     def __call__(self, x: Array) -> Array:
         """(tokens, hidden) -> the same."""
-        products = x @ self._router if self._bias is None else x @ self._router + self._bias
+        if self._norms is None:
+            return self._together(x, x, x)
+        norms = self._norms
+        return self._together(norms["norm2"](x), norms["norm_experts"](x), norms["norm_router"](x))
+
+    def _together(self, shared: Array, x: Array, asked: Array) -> Array:
+        """What the shared network makes of ``shared`` and the experts that ``asked`` chooses make of ``x``."""
+        products = asked @ self._router if self._bias is None else asked @ self._router + self._bias
         chosen, used = chosen_experts(products, self._form, self._correction)
+        if self._scale is not None:
+            used = used * self._scale[chosen]
         out = np.zeros_like(x)
         for number in np.unique(chosen):
             rows, places = np.nonzero(chosen == number)
             out[rows] += self._networks[number](x[rows]) * used[rows, places, None]
         if self._shared is None:
             return out
-        return out + (
-            self._shared(x)
-            if self._shared_gate is None
-            else self._shared(x) * sigmoid(x @ self._shared_gate.T)
-        )
+        found = self._shared(shared)
+        if self._norms is not None:
+            return self._norms["post_shared"](found) + self._norms["post_experts"](out)
+        return out + (found if self._shared_gate is None else found * sigmoid(shared @ self._shared_gate.T))
 
 
 def _gated(gate: Array, up: Array) -> None:

@@ -52,9 +52,10 @@ class KvCache:
         self.layers = {
             layer: _store(arch, form, size, layer)
             for layer in range(arch.layers)
-            if not arch.kind(layer).mixer.recurrent
+            if not (arch.kind(layer).mixer.recurrent or arch.kind(layer).reuses)
         }
-        self.states = RunningStates(arch) if len(self.layers) < arch.layers else None
+        running = any(arch.kind(layer).mixer.recurrent for layer in range(arch.layers))
+        self.states = RunningStates(arch) if running else None
 
     @property
     def used(self) -> int:

@@ -128,9 +128,10 @@ class _Reader:
     def _parts(self, layer: int, name: str, outputs: int) -> list[tuple[str, int]]:
         """Names of theirs, and how many rows each has."""
         arch, names = self._model.arch.of_layer(layer), self._family.tensors
-        alone = arch.kind(layer).keys_alone
+        kind = arch.kind(layer)
+        qkv = names.qkv[:1] if kind.reuses else names.qkv
         theirs = {
-            "qkv": (*names.qkv[:2], names.qkv[1]) if alone else names.qkv,
+            "qkv": (*names.qkv[:2], names.qkv[1]) if kind.keys_alone and not kind.reuses else qkv,
             "out": names.out,
             "gate_up": names.gate_up,
             "up": names.gate_up,

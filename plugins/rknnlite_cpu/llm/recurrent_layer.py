@@ -6,7 +6,8 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_llm.container.architecture import Architecture, Mixer, Recurrence
+from rknnlite_llm.container.architecture import Architecture, Mixer
+from rknnlite_llm.container.recurrence import Recurrence
 
 from .attention_layer import Parts
 from .attention_mask import Chunk

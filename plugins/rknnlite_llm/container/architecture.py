@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 from .families import FAMILIES
 from .family import Norm, Order, Pooling
+from .recurrence import Recurrence
 from .rope import ROPE_SCALINGS, Rope
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "LayerKind",
     "Media",
     "Mixer",
-    "Recurrence",
     "Rope",
     "Router",
     "Scales",
@@ -78,7 +78,8 @@ class LayerKind:
         experts: a mixture of experts in place of the one network.
         normed: its first norm is there.
         keys_alone: its values are its keys before norm and turn; a package has their matrix twice.
-        head_dim: width of its heads, and ``kv_heads`` how many of keys it has; 0: the model's.
+        head_dim: width of its heads, ``kv_heads`` how many of keys it has, ``width`` channels of its network; 0: the model's.
+        reuses: it has no keys and values, and sees those of the last layer before that has its window and turn and some of its own.
     """
 
     window: int = 0
@@ -89,6 +90,8 @@ class LayerKind:
     keys_alone: bool = False
     head_dim: int = 0
     kv_heads: int = 0
+    width: int = 0
+    reuses: bool = False
 
 
 class Router(str, enum.Enum):
@@ -112,6 +115,8 @@ class Experts:
         shared: channels of a network that every token goes through; 0: none. ``shared_gated``: times the sigmoid of a gate.
         router: what makes shares.
         biased: their matrices and the router have biases.
+        apart: experts, router and shared network take what attention left each by a norm of its own, and what the shared one and
+            the experts give is normed before it is added; an expert's share is multiplied by a number of its own.
         corrected: a number of each expert is added to its share when experts are chosen, and not in what they give.
         groups: experts lie in so many, of which the ``groups_used`` best are looked at: by the sum of their ``group_best`` largest
             shares.
@@ -134,6 +139,7 @@ class Experts:
     small: float = 0.0
     jitter: float = 0.0
     biased: bool = False
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,44 +177,6 @@ class Latent:
     plain: int
     value: int
     query_rank: int = 0
-
-
-@dataclass(frozen=True)
-class Recurrence:
-    """Layers whose past is a running state: ``heads`` matrices of ``key`` times ``value`` channels, and the last inputs of a
-    convolution of ``taps`` taps that queries, keys and values go through.
-
-    A matrix ``S`` shrinks by ``exp(g)`` with every token; then a delta net adds ``key (x) beta (value - key S)``, a Mamba2
-    ``key (x) dt value``; what comes out is ``query S``. Queries and keys are of ``groups`` heads, each of them for as many that lie
-    next to each other. In the words of Mamba2 queries are C, keys B, values x.
-
-    Attributes:
-        conv_bias: the convolution has a bias.
-        biased: the matrices have biases.
-    """
-
-    heads: int
-    groups: int
-    key: int
-    value: int
-    taps: int
-    conv_bias: bool = False
-    biased: bool = False
-
-    @property
-    def inner(self) -> int:
-        """Channels of all values, and of what gates them."""
-        return self.heads * self.value
-
-    @property
-    def channels(self) -> int:
-        """Of queries, keys and values side by side."""
-        return 2 * self.groups * self.key + self.inner
-
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of the state of one layer, float32: the last inputs of the convolution, the matrices."""
-        return (self.taps - 1, self.channels), (self.heads, self.key, self.value)
 
 
 @dataclass(frozen=True)
@@ -268,6 +236,7 @@ class Architecture:
         head_bias: logits have a bias.
         positions: what a token's position adds to its embedding was learnt, and ends with ``max_position``.
         v_norm: values are divided by their root mean square, head by head.
+        layer_rows: channels of a further row that a token has for every layer, behind its embedding; 0: none.
         layer_scale: what comes out of each layer is multiplied by a number of its own.
         second_type: tokens of the second of two texts are marked as such.
         recurrence: of layers with a running state.
@@ -317,6 +286,7 @@ class Architecture:
     attention_gate: bool = False
     v_norm: bool = False
     layer_scale: bool = False
+    layer_rows: int = 0
 
     @property
     def encoder(self) -> bool:
@@ -347,12 +317,35 @@ class Architecture:
         """What this layer has of its own."""
         return self.each_layer[layer] if self.each_layer else LayerKind()
 
+    @property
+    def row_size(self) -> int:
+        """Numbers of a token in the table of embeddings."""
+        return self.hidden + self.layers * self.layer_rows
+
     def of_layer(self, layer: int) -> Architecture:
-        """As this layer has it, whose heads may be others."""
+        """As this layer has it, whose heads and network may be others."""
         kind = self.kind(layer)
-        if not (kind.head_dim or kind.kv_heads):
+        if not (kind.head_dim or kind.kv_heads or kind.width):
             return self
-        return replace(self, head_dim=kind.head_dim or self.head_dim, kv_heads=kind.kv_heads or self.kv_heads)
+        return replace(
+            self,
+            head_dim=kind.head_dim or self.head_dim,
+            kv_heads=kind.kv_heads or self.kv_heads,
+            intermediate=kind.width or self.intermediate,
+        )
+
+    def keys_of(self, layer: int) -> int:
+        """The layer whose keys and values this one sees; -1 where there should be one and is none."""
+        kind = self.kind(layer)
+        if not kind.reuses:
+            return layer
+        others = ((i, self.kind(i)) for i in range(layer - 1, -1, -1))
+        alike = (
+            i
+            for i, other in others
+            if (other.window, other.turn, other.mixer) == (kind.window, kind.turn, kind.mixer)
+        )
+        return next((i for i in alike if not self.kind(i).reuses), -1)
 
     @property
     def simple(self) -> bool:

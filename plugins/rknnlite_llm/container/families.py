@@ -242,7 +242,10 @@ _ROWS = (
     _gemma("gemma2"),
     _gemma("gemma3_text", qk_norm=True, theta=1e6),
     replace(
-        _gemma("gemma4_text", qk_norm=True, theta=1e6), norm_offset=0.0, activations=_GEMMA_GELU
+        _gemma("gemma4_text", qk_norm=True, theta=1e6), norm_offset=0.0, activations=_GEMMA_GELU,
+        tensors=replace(
+            _SANDWICH, router="router.proj", expert_stacks=("experts.gate_up_proj", "experts.down_proj"), shared="mlp.",
+        ),
     ),
     LlmFamily("phi3", pre_tokenizer="gpt-4o", tensors=_PHI3, eps_default=1e-5),
     LlmFamily("smollm3", pre_tokenizer="default", tied=True, theta=2e6, kv_heads=4),

@@ -75,6 +75,14 @@ class LayerTensors:
     stacks_turned: bool = False
     sinks: str = "self_attn.sinks"
     layer_scale: str = "layer_scalar"
+    row_gate: tuple[str, ...] = ("per_layer_input_gate",)
+    row_out: tuple[str, ...] = ("per_layer_projection",)
+    row_norm: str = "post_per_layer_input_norm"
+    norm_experts: str = "pre_feedforward_layernorm_2"
+    norm_router: str = "router.scale"
+    post_shared: str = "post_feedforward_layernorm_1"
+    post_experts: str = "post_feedforward_layernorm_2"
+    expert_scale: str = "router.per_expert_scale"
     router_correction: str = "mlp.gate.e_score_correction_bias"
     shared_gate_up: tuple[str, ...] = ()
     shared_down: tuple[str, ...] = ()
@@ -131,6 +139,8 @@ class LlmFamily:
         renamed: keys of ``config.json`` that others call otherwise: (theirs, the usual one).
         score_activation: behind ``score_dense``.
         doubled_mark: in a pair of texts the mark between them stands twice.
+        layer_table: name of the rows that tokens have for every layer, ``rows`` of what is added to them of their embeddings, and
+            ``rows_norm`` of its norm.
         final: name of the norm behind the last layer; ``head``: whole name of the head.
     """
 
@@ -178,6 +188,9 @@ class LlmFamily:
     score_activation: str = "tanh"
     doubled_mark: bool = False
     final: str = "norm"
+    layer_table: str = "embed_tokens_per_layer.weight"
+    rows: str = "per_layer_model_projection.weight"
+    rows_norm: str = "per_layer_projection_norm.weight"
     head: str = "lm_head.weight"
 
     @property

@@ -16,7 +16,6 @@ from .architecture import (
     LayerKind,
     Media,
     Mixer,
-    Recurrence,
     Router,
     Scales,
     Scorer,
@@ -25,6 +24,7 @@ from .architecture import (
 from .families import FAMILIES
 from .family import Norm, Order, Pooling
 from .fields import Fields
+from .recurrence import Recurrence
 from .rope import Rope, read_rope
 
 __all__ = ["read_architecture"]
@@ -53,6 +53,7 @@ def read_architecture(given: Fields) -> Architecture:
         rope=Rope(),
         activation=given.choice("activation", ACTIVATIONS) if given.has("activation") else "silu",
         **later,
+        layer_rows=given.number("layer_rows", 0, 1 << 14) if given.has("layer_rows") else 0,
         conv=given.number("conv", 0, LONGEST_CONV) if given.has("conv") else 0,
         scales=_scales(given.child("scales")) if given.has("scales") else Scales(),
         experts=_experts(given.child("experts")) if given.has("experts") else None,
@@ -125,7 +126,12 @@ def _experts(given: Fields) -> Experts:
         small=given.real("small", 0),
         jitter=given.real("jitter", 0),
         biased=given.flag("biased") if given.has("biased") else False,
+        apart=given.flag("apart") if given.has("apart") else False,
     )
+    if made.apart and (not made.shared or made.shared_gated):
+        raise ModelInvalid(
+            "damaged description: experts apart from a shared network, which is not there or has a gate"
+        )
     if made.used > made.groups_used * (count // groups):
         raise ModelInvalid(
             f"damaged description: {made.used} experts used, of {made.groups_used} of {groups} groups of {count}"
@@ -176,6 +182,8 @@ def _layer(given: Fields) -> LayerKind:
         keys_alone=given.flag("keys_alone") if given.has("keys_alone") else False,
         head_dim=given.number("head_dim", 0, 1024) if given.has("head_dim") else 0,
         kv_heads=given.number("kv_heads", 0, 1024) if given.has("kv_heads") else 0,
+        width=given.number("width", 0, 1 << 20) if given.has("width") else 0,
+        reuses=given.flag("reuses") if given.has("reuses") else False,
     )
 
 
@@ -208,6 +216,16 @@ def _check(arch: Architecture) -> None:
             raise ModelInvalid(
                 f"damaged description: a head of {kind.head_dim} channels does not turn as its layer says"
             )
+    for layer, kind in enumerate(kinds):
+        source = arch.keys_of(layer)
+        own, other = arch.of_layer(layer), arch.of_layer(max(0, source))
+        alike = (own.head_dim, own.kv_heads) == (other.head_dim, other.kv_heads)
+        if kind.reuses and (
+            source < 0 or not alike or kind.mixer is not Mixer.ATTENTION or arch.attention_gate
+        ):
+            raise ModelInvalid(
+                f"damaged description: layer {layer} sees keys of another, and there is none like it"
+            )
     if arch.qk_norm_turned + arch.qk_norm_whole > arch.qk_norm:
         raise ModelInvalid(
             f"damaged description: {arch.family} has norms of whole rows or of what has turned, and not both, where it norms "
@@ -233,7 +251,11 @@ def _check(arch: Architecture) -> None:
         raise ModelInvalid(
             f"damaged description: layers of {arch.family} need {missing[0]}, which is not there"
         )
-    if arch.recurrence and (arch.rope.moving or (arch.attention_gate and arch.latent)):
+    if arch.experts and arch.experts.apart and arch.order is not Order.BOTH:
+        raise ModelInvalid(
+            f"damaged description: experts apart from a network, with norms in the order {arch.order.value}"
+        )
+    if (arch.recurrence and arch.rope.moving) or (arch.attention_gate and arch.latent):
         raise ModelUnsupported(
             f"{arch.family}: running states together with rotary scaling {arch.rope.scaling}, or with latent attention and a gate, "
             "are not computed here"
