@@ -8,6 +8,8 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from rknnlite import config
+from rknnlite.errors import ParamInvalid, shown
 from rknnlite.formats.rknn1.description import NodeEntry, TensorEntry
 
 from ..graph import ConvParams, RecurrentParams, Stage
@@ -19,9 +21,10 @@ __all__: list[str] = []
 Array = NDArray[Any]
 _MOST = 1 << 12
 _SIGN = 128
-_OLD_DECONVOLUTION = (1, 1, 21)
-"""Before it the weights of deconvolutions lie as (O, I, kh, kw). Since then as (I, O, kh, kw): with any other order a text
-detector of ovxlib 1.1.24 finds no text (the chip maker's simulator reads them as (O, I), and the detector fails in it)."""
+_OUTPUTS_FIRST = (1, 1, 21)
+"""The driver takes weights of deconvolutions as (O, I, kh, kw) since this ovxlib, before it as (I, O, kh, kw); so does the chip
+maker's simulator. The toolkit writes (I, O) in later files too, and a text detector of ovxlib 1.1.24 finds text only so."""
+_ORDERS = ("io", "oi")
 
 
 def numbers(
@@ -102,19 +105,15 @@ def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
     more_x, more_y = numbers(build, entry, "output_padding", (0, 0))
     group = max(1, numbers(build, entry, "group", (1,))[0])
     elements = build.elements(weight).reshape(-1)
-    count, doubts = elements.size // (channels * kh * kw), []
+    count, doubts = elements.size // (channels * kh * kw), list[str]()
     depthwise = group > 1 and group == channels and elements.size == channels * kh * kw
     if depthwise:
         forward = elements.reshape(channels, 1, kh, kw)
     elif group == 1 and count and elements.size == count * channels * kh * kw:
-        old = build.found.ovxlib < _OLD_DECONVOLUTION
-        shape = (count, channels, kh, kw) if old else (channels, count, kh, kw)
-        forward = elements.reshape(shape) if old else elements.reshape(shape).swapaxes(0, 1)
-        if old:
-            doubts.append(
-                "weights of a deconvolution of an ovxlib before 1.1.21: read as (O, I), as documented; the chip maker's "
-                "simulator reads them as (I, O)"
-            )
+        order, doubts = _order(build, entry)
+        one, other = (channels, count) if order == "io" else (count, channels)
+        forward = elements.reshape(one, other, kh, kw)
+        forward = forward.swapaxes(0, 1) if order == "io" else forward
     else:
         raise build.unsupported(
             entry, f"weights {list(weight.shape)}, {channels} channels in {group} groups are not known"
@@ -127,6 +126,33 @@ def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
         build, entry, x, weight, forward, (sy, sx), (1, 1), (top, left), depthwise=depthwise, transposed=True
     )
     _emit(build, entry, "ConvTranspose", x, y, params, doubts)
+
+
+def _order(build: GraphBuilder, entry: NodeEntry) -> tuple[str, list[str]]:
+    """Whether weights are "io" or "oi", which their shape tells, or that of others in the file; doubts where it is assumed."""
+    found = {_told(build, entry)}
+    if None in found:
+        found = {_told(build, node) for node in build.found.nodes if node.op == entry.op} - {None}
+    if len(found) == 1:
+        return str(found.pop()), []
+    chosen = config.get("rknn1_deconvolution")
+    if chosen:
+        if chosen not in _ORDERS:
+            raise ParamInvalid(f"rknn1_deconvolution is {shown(chosen)}, must be one of {', '.join(_ORDERS)}")
+        return chosen, []
+    if build.found.ovxlib < _OUTPUTS_FIRST or build.constant(entry, 1).shape[:2] == (1, 1):
+        return "io", []
+    return "io", [
+        "the weights of a deconvolution with as many inputs as outputs: read as (I, O), as files of the toolkit have them; the "
+        "chip maker's simulator reads (O, I). Where results are wrong, set rknn1_deconvolution: oi"
+    ]
+
+
+def _told(build: GraphBuilder, entry: NodeEntry) -> Optional[str]:
+    shape, outputs = build.constant(entry, 1).shape[:2], numbers(build, entry, "weights", (0,))[0]
+    if numbers(build, entry, "group", (1,))[0] > 1 or len(set(shape)) < 2 or outputs not in shape:
+        return None
+    return "io" if shape[1] == outputs else "oi"
 
 
 def _dense(stored: Array, channels: int, group: int, weight: TensorEntry) -> Array:
