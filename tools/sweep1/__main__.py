@@ -23,10 +23,12 @@ import numpy as np
 from rknnlite.errors import RknnError
 
 from .answers import answer, nearness
+from . import sequences_and_regions  # noqa: F401  (adds to CASES)
 from .cases import CASES
+from .kinds import KINDS
 from .networks import NETWORKS, drawn_network
 
-EVERY = {**CASES, **NETWORKS, **{f"drawn_{seed}": partial(drawn_network, seed) for seed in range(100)}}
+EVERY = {**CASES, **NETWORKS, **KINDS, **{f"drawn_{seed}": partial(drawn_network, seed) for seed in range(100)}}
 """Drawn networks are for a search: ``--only 'drawn_1?'``."""
 
 

@@ -632,7 +632,6 @@ for _kind in ("nearest", "bilinear"):
             resize(_kind, [17, 7], _align, _half),
             out=(1, 8, 7, 17),
         )
-one("upsample", "UPSAMPLE", {"upsample": {"scale": [2, 2]}}, out=(1, 8, 22, 26))
 one("shuffle", "SHUFFLECHANNEL", {"shufflechannel": {"group_number": 2}})
 one("reorg", "REORG", {"reorg": {"stride": 2}}, shape=(1, 8, 12, 14), out=(1, 32, 6, 7))
 one(

@@ -5,16 +5,17 @@ All tensors between the nodes are virtual, as in files of the toolkit: so the si
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.support.rknn1_files import File, Ref, i32, u8
+from tests.support.rknn1_files import F16, F32, File, Ref, dfp, i32, u8
 
 from .cases import NEAREST, VX, kernel, pool
 
-__all__ = ["NETWORKS", "drawn_network"]
+__all__ = ["NETWORKS", "Net", "Shape", "Value", "drawn_network"]
 
 Shape = tuple[int, ...]
 _FLOOR = {"down_scale_size_rounding": "VX_CONVOLUTIONAL_NETWORK_DS_SIZE_ROUNDING_FLOOR"}
@@ -31,18 +32,43 @@ class Value:
 
 
 class Net:
-    """A file that grows by layers whose scales are drawn near what their values need."""
+    """A file that grows by layers whose scales are drawn near what their values need; ``kind``: u8, i8, i16 or f16."""
 
-    def __init__(self, name: str, seed: int, shape: Shape = (1, 3, 16, 16)) -> None:
-        self.file = File(name, seed=seed)
+    def __init__(self, name: str, seed: int, shape: Shape = (1, 3, 16, 16), kind: str = "u8", gain: float = 3.0) -> None:
+        self.file, self.kind, self.gain = File(name, seed=seed), kind, gain
         self.rng = np.random.default_rng(seed)
-        dtype = u8(float(np.float32(1 / 127)), 128)
+        dtype = u8(float(np.float32(1 / 127)), 128) if kind == "u8" else self.type_of(2.0)
         self.value = Value(self.file.input(shape, dtype), dtype, shape)
 
     def type_of(self, width: float, low: float = 0.5) -> Any:
         """A type that reaches over about ``width``, a share ``low`` of it below zero."""
         width *= float(self.rng.uniform(0.7, 1.1))
+        if self.kind == "f16":
+            return F16
+        if self.kind != "u8":
+            places = {"i8": 7, "i16": 13}[self.kind]  # of int16 two are left, so that sums fit
+            return dfp(self._word, places - math.ceil(math.log2(width * max(low, 1 - low))))
         return u8(float(np.float32(width / 255)), round(255 * low))
+
+    @property
+    def _word(self) -> str:
+        return {"i8": "INT8", "i16": "INT16"}[self.kind]
+
+    def weights(self, x: Value, shape: Shape, count: int, width: float) -> list[Ref | None]:
+        """Weights that reach over ``width``, and a bias where the type has one."""
+        if self.kind == "f16":
+            drawn = self.file.rng.uniform(-width / 2, width / 2, shape), self.file.rng.uniform(-0.1, 0.1, count)
+            return [self.file.const(drawn[0], F16), self.file.const(drawn[1], F32)]
+        if self.kind == "u8":
+            step = float(np.float32(width / 255))
+            bias = self.file.random((count,), i32(x.dtype["scale"] * step), -2000, 2000)
+            return [self.file.random(shape, u8(step, 127), 0, 256), bias]
+        places = {"i8": 7, "i16": 13}[self.kind]
+        fl = places - math.ceil(math.log2(width / 2))
+        made: list[Ref | None] = [self.file.random(shape, dfp(self._word, fl), -(2**places) + 1, 2**places)]
+        if self.kind == "i8":
+            made.append(self.file.random((count,), dfp("INT32", x.dtype["fl"] + fl), -2000, 2000))
+        return made
 
     def node(
         self, op: str, reads: list[Ref | None], dtype: Any, shape: Shape, nn: Any = None, vx: Any = None
@@ -52,27 +78,25 @@ class Net:
 
     def conv(self, x: Value, count: int, size: int = 3, stride: int = 1, width: float = 6.0) -> Value:
         n, channels, rows, columns = x.shape
-        step = float(np.float32(3.0 / 255 / np.sqrt(channels * size * size)))
-        weights = self.file.random((count, channels, size, size), u8(step, 127), 0, 256)
-        bias = self.file.random((count,), i32(x.dtype["scale"] * step), -2000, 2000)
+        reads = self.weights(x, (count, channels, size, size), count, self.gain / float(np.sqrt(channels * size * size)))
         edge = size // 2
         shape = (n, count, (rows + 2 * edge - size) // stride + 1, (columns + 2 * edge - size) // stride + 1)
         nn = kernel((size, size), count, (stride, stride), (edge,) * 4)
-        return self.node("CONV2D", [x.ref, weights, bias], self.type_of(width), shape, nn, VX)
+        return self.node("CONV2D", [x.ref, *reads], self.type_of(width), shape, nn, VX)
 
-    def depthwise(self, x: Value, width: float = 6.0) -> Value:
-        channels = x.shape[1]
-        step = float(np.float32(1.0 / 255))
-        weights = self.file.random((1, channels, 3, 3), u8(step, 127), 0, 256)
-        bias = self.file.random((channels,), i32(x.dtype["scale"] * step), -2000, 2000)
-        nn = kernel((3, 3), channels, pad=(1, 1, 1, 1), group=channels, mult=1)
-        return self.node("CONV2D", [x.ref, weights, bias], self.type_of(width), x.shape, nn, VX)
+    def depthwise(self, x: Value, width: float = 6.0, stride: int = 1) -> Value:
+        n, channels, rows, columns = x.shape
+        reads = self.weights(x, (1, channels, 3, 3), channels, 1.0)
+        nn = kernel((3, 3), channels, (stride, stride), (1, 1, 1, 1), group=channels, mult=1)
+        shape = (n, channels, (rows - 1) // stride + 1, (columns - 1) // stride + 1)
+        return self.node("CONV2D", [x.ref, *reads], self.type_of(width), shape, nn, VX)
 
     def function(self, x: Value, op: str, nn: Any = None, width: float = 3.5, low: float = 0.08) -> Value:
         return self.node(op, [x.ref], self.type_of(width, low), x.shape, nn)
 
     def gate(self, x: Value, op: str, nn: Any = None) -> Value:
-        return self.node(op, [x.ref], u8(float(np.float32(1 / 255)), 0), x.shape, nn)
+        dtype = u8(float(np.float32(1 / 255)), 0) if self.kind == "u8" else self.type_of(1.0, 0.0)
+        return self.node(op, [x.ref], dtype, x.shape, nn)
 
     def joined(self, a: Value, b: Value, op: str = "ADD", width: float = 7.0) -> Value:
         nn, vx = ({"multiply": {"scale": 1.0}}, NEAREST) if op == "MULTIPLY" else (None, None)
@@ -83,9 +107,11 @@ class Net:
         nn = pool("AVG", (size, size), (stride, stride), (edge,) * 4)
         return self.node("POOL", [x.ref], self.type_of(4.0), (*x.shape[:2], rows, columns), nn, _FLOOR)
 
-    def largest(self, x: Value, size: int) -> Value:
-        nn = pool("MAX", (size, size), (1, 1), (size // 2,) * 4)
-        return self.node("POOL", [x.ref], x.dtype, x.shape, nn, _FLOOR)
+    def largest(self, x: Value, size: int, stride: int = 1) -> Value:
+        edge = size // 2 if stride == 1 else 0
+        rows, columns = ((side + 2 * edge - size) // stride + 1 for side in x.shape[2:])
+        nn = pool("MAX", (size, size), (stride, stride), (edge,) * 4)
+        return self.node("POOL", [x.ref], x.dtype, (*x.shape[:2], rows, columns), nn, _FLOOR)
 
     def concat(self, *parts: Value) -> Value:
         n, _, *sides = parts[0].shape

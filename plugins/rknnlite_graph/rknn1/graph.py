@@ -1,6 +1,6 @@
 """From the description of a toolkit-1 file to a ``Graph``: nodes in running order, shapes inferred on the way.
 
-What each operator becomes stands in ``layers.py``, ``functions.py`` and ``moves.py``, a function per type.
+What each operator becomes stands in ``layers.py``, ``recurrent.py``, ``regions.py``, ``functions.py``, ``moves.py`` and others, a function per type.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 Lowering = Callable[["GraphBuilder", NodeEntry], None]
 Shape = tuple[int, ...]
 _LOWERINGS: dict[str, Lowering] = {}
-_ROOMS = ("layers", "pools", "functions", "norms", "moves", "blocks")
+_ROOMS = ("layers", "pools", "recurrent", "regions", "functions", "norms", "moves", "blocks")
 _MOST_ELEMENTS = 1 << 31
 _RELU = "RELU"
 

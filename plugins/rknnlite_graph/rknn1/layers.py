@@ -1,4 +1,4 @@
-"""Layers with weights and recurrent layers."""
+"""Layers with weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rknnlite import config
 from rknnlite.errors import ParamInvalid, shown
 from rknnlite.formats.rknn1.description import NodeEntry, TensorEntry
 
-from ..graph import ConvParams, RecurrentParams, Stage
+from ..graph import ConvParams, Stage
 from ..reading.fused_ops import fused_op
 from .graph import GraphBuilder, lowers
 
@@ -44,14 +44,46 @@ def numbers(
 @lowers("CONV2D", "GROUPED_CONV2D")
 def conv2d(build: GraphBuilder, entry: NodeEntry) -> None:
     x, weight = build.input(entry), build.constant(entry, 1)
-    n, channels, height, width = build.shape(x)
     kw, kh = numbers(build, entry, "ksize", (weight.shape[-1], weight.shape[-2]), 1)
     sx, sy = numbers(build, entry, "stride", (1, 1), 1)
     dx, dy = numbers(build, entry, "dilation", (1, 1))
-    dx, dy = max(1, dx), max(1, dy)
-    left, right, top, bottom = numbers(build, entry, "pad", (0, 0, 0, 0))
+    _convolved(build, entry, x, (kh, kw), (sy, sx), (dy, dx), numbers(build, entry, "pad", (0, 0, 0, 0)))
+
+
+@lowers("CONV1D", "GROUPED_CONV1D")
+def conv1d(build: GraphBuilder, entry: NodeEntry) -> None:
+    """A convolution of one row."""
+    given, weight = build.input(entry), build.constant(entry, 1)
+    n, channels, columns = build.shape(given)
+    size, stride, dilation = (
+        numbers(build, entry, key, (default,), least)[0]
+        for key, default, least in (("ksize", weight.shape[-1], 1), ("stride", 1, 1), ("dilation", 1, 0))
+    )
+    if str(entry.attrs.get("pad_type", "AUTO")).endswith(("VALID", "SAME")):
+        raise build.unsupported(entry, f"padding of type {entry.attrs['pad_type']!r:.60} is not known")
+    x = build.helper(entry, given, (n, channels, 1, columns), "row")
+    build.emit("Reshape", entry, [given], [x])
+    pads = [*numbers(build, entry, "pad", (0, 0)), 0, 0]
+    _convolved(build, entry, x, (1, size), (1, stride), (1, dilation), pads, of_rows=True)
+
+
+def _convolved(
+    build: GraphBuilder,
+    entry: NodeEntry,
+    x: int,
+    size: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+    pads: Sequence[int],
+    of_rows: bool = False,
+) -> None:
+    """``pads``: left, right, top, bottom; ``of_rows``: the file's result has no axis of rows."""
+    weight = build.constant(entry, 1)
+    n, channels, height, width = build.shape(x)
+    (kh, kw), (sy, sx), (left, right, top, bottom) = size, strides, pads
+    dy, dx = max(1, dilations[0]), max(1, dilations[1])
     multiplier, group = (numbers(build, entry, key, (0,))[0] for key in ("multiplier", "group"))
-    stored = build.elements(weight).reshape(weight.shape)
+    stored = build.elements(weight).reshape(*weight.shape[:2], kh, kw)
     doubts: list[str] = []
     depthwise = multiplier == 1
     if multiplier:
@@ -60,21 +92,25 @@ def conv2d(build: GraphBuilder, entry: NodeEntry) -> None:
             stored = _dense(stored, channels, channels, weight)
     elif group > 1 and stored.shape[1] != channels:
         stored = _dense(stored, channels, group, weight)
-        if entry.op.endswith("_CONV2D") and not entry.op.endswith("GROUPED_CONV2D"):
+        if not entry.op.startswith("VSI_NN_OP_GROUPED"):
             doubts.append(
                 f"a convolution of {group} groups that is not depthwise: the chip maker's simulator gives every group the "
                 "channels of the first one, here each has its own"
             )
-    if stored.shape[1] != (1 if depthwise else channels) or stored.shape[2:] != (kh, kw):
+    if stored.shape[1] != (1 if depthwise else channels):
         raise build.fail(
             entry, f"weights {list(weight.shape)} do not fit {channels} channels and a kernel of {kh} x {kw}"
         )
     rows = (height + top + bottom - dy * (kh - 1) - 1) // sy + 1
     columns = (width + left + right - dx * (kw - 1) - 1) // sx + 1
     last = build.relu_behind(entry)
-    y = build.output(last, (n, len(stored), rows, columns))
+    shape = (n, len(stored), rows, columns)
+    y = build.output(last, (n, len(stored), columns) if of_rows else shape)
+    to = build.helper(entry, y, shape, "row_out") if of_rows else y
     params = _params(build, entry, x, weight, stored, (sy, sx), (dy, dx), (top, left), depthwise=depthwise)
-    _emit(build, last, "Conv" if last is entry else "ConvRelu", x, y, params, doubts)
+    _emit(build, last, "Conv" if last is entry else "ConvRelu", x, to, params, doubts)
+    if of_rows:
+        build.emit("Reshape", entry, [to], [y])
 
 
 @lowers("FCL", "FCL2")
@@ -234,44 +270,3 @@ def _emit(
         params.multiplier = np.full(params.weight_shape[0], unit, np.float64)
     node = build.emit(op, entry, [x], [y])
     node.conv, node.stage, node.fused, node.doubts = params, stage, fused_op(op), doubts
-
-
-@lowers("LSTM", "LSTM_OVXLIB")
-def lstm(build: GraphBuilder, entry: NodeEntry) -> None:
-    """Slots 3-6 and 7-10: input and recurrent weights of i, f, c, o; 14-17 their biases."""
-    x = build.input(entry)
-    if any(entry.attrs.get(key) for key in ("cell_clip", "proj_clip", "forget_bias")):
-        raise build.unsupported(entry, "clipped cells and a forget bias are not known")
-    steps, batch = build.shape(x)[0], build.shape(x)[1]
-    features = int(np.prod(build.shape(x)[2:]))
-    w, r = ([build.values(entry, first + gate) for gate in (0, 3, 1, 2)] for first in (3, 7))
-    bias = [build.values(entry, 14 + gate).reshape(-1) for gate in (0, 3, 1, 2)]
-    hidden = len(w[0])
-    doubts = (
-        ["an LSTM of more than one sequence at once: the chip maker's simulator has another order"]
-        if batch > 1
-        else []
-    )
-    if any(part.shape != (hidden, features) for part in w) or any(
-        part.shape != (hidden, hidden) for part in r
-    ):
-        raise build.fail(entry, f"weights {[part.shape for part in (*w, *r)]} for {features} features")
-    if len(build.shape(x)) != 3:
-        flat = build.helper(entry, x, (steps, batch, features), "flat")
-        build.emit("Reshape", entry, [x], [flat])
-        x = flat
-    shapes = [(steps, batch, hidden), (batch, hidden), (batch, hidden)]
-    ports = [port for port in range(3) if port == 0 or _written(build, entry, port)]
-    outputs = [build.output(entry, shapes[port], port) for port in ports]
-    outputs += [
-        build.helper(entry, outputs[0], shapes[port], f"last_{port}") for port in range(len(outputs), 3)
-    ]
-    node = build.emit("exLSTM", entry, [x], outputs)
-    stacked = (np.stack(part)[None].astype(np.float32) for part in (w, r, bias))
-    wide, recurrent, biases = stacked
-    node.doubts = doubts
-    node.recurrent = RecurrentParams(4, hidden, 1, wide, recurrent, biases, np.zeros_like(biases))
-
-
-def _written(build: GraphBuilder, entry: NodeEntry, port: int) -> bool:
-    return port in entry.outputs or (entry.index, port) in build.found.virtuals
