@@ -24,12 +24,13 @@ _SUMS_OF_TWO = ("Add", "AddRelu", "Sub", "SubRelu")
 
 
 class StepsOfSum(NamedTuple):
-    """The steps of a sum of centred a and b: ((a * first + zero) + b * second) * factor, rounded, less zero, in float32."""
+    """The steps of a sum of centred a and b: ((a * first + start) + b * second) * factor, rounded, less zero, in float32."""
 
     first: np.float32
     second: np.float32
-    zero: np.float32
+    start: np.float32
     factor: np.float32
+    zero: np.float32
 
 
 class NodeView:
@@ -156,10 +157,13 @@ class NodeView:
         sign = np.float32(-1 if self.node.op.startswith("Sub") else 1)
         if not self.attrs.get("weighed"):
             zero = np.float32(self.outputs[0].quant.zero_point if self.outputs[0].quant else 0)
-            return StepsOfSum(first * (1 / result), sign * (second * (1 / result)), zero, np.float32(1))
+            return StepsOfSum(first * (1 / result), sign * (second * (1 / result)), zero, np.float32(1), zero)
         step = (max(first, second) if sign > 0 else first + second) / np.float32(255)
-        a, b = (np.float32(np.rint(float(each) / float(step))) for each in (first, sign * second))
-        return StepsOfSum(a, b, np.float32(0), np.float32(float(step) / float(result)))
+        exact = float(sign * second) / float(step)
+        a, b = np.float32(np.rint(float(first) / float(step))), np.float32(np.rint(exact))
+        one, other = (tensor.quant.zero_point for tensor in self.inputs if tensor is not None and tensor.quant)
+        start = np.float32(np.rint((one - other) * (exact - float(b))))  # b is stored with a's zero point, the rest is a bias
+        return StepsOfSum(a, b, start, np.float32(float(step) / float(result)), np.float32(0))
 
     def ints(self, position: int, name: str) -> Optional[list[int]]:
         """A list of integers from a constant operand, else from attribute ``name``; None when absent."""

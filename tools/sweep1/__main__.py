@@ -23,12 +23,16 @@ import numpy as np
 from rknnlite.errors import RknnError
 
 from .answers import answer, nearness
-from . import sequences_and_regions  # noqa: F401  (adds to CASES)
-from .cases import CASES
 from .kinds import KINDS
 from .networks import NETWORKS, drawn_network
+from .sequences_and_regions import CASES
 
-EVERY = {**CASES, **NETWORKS, **KINDS, **{f"drawn_{seed}": partial(drawn_network, seed) for seed in range(100)}}
+EVERY = {
+    **CASES,
+    **NETWORKS,
+    **KINDS,
+    **{f"drawn_{seed}": partial(drawn_network, seed) for seed in range(100)},
+}
 """Drawn networks are for a search: ``--only 'drawn_1?'``."""
 
 

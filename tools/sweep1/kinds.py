@@ -31,7 +31,14 @@ def _deconv(net: Net, x: Value, count: int) -> Value:
     """Weights as (O, I), which the simulator takes."""
     n, c, h, w = x.shape
     reads = net.weights(x, (count, c, 2, 2), count, net.gain / float(np.sqrt(4 * c)))
-    return net.node("DECONVOLUTION", [x.ref, *reads], net.type_of(5.0), (n, count, 2 * h, 2 * w), deconv(2, 2, weights_=count), VX)
+    return net.node(
+        "DECONVOLUTION",
+        [x.ref, *reads],
+        net.type_of(5.0),
+        (n, count, 2 * h, 2 * w),
+        deconv(2, 2, weights_=count),
+        VX,
+    )
 
 
 def _prelu(net: Net, x: Value) -> Value:
@@ -168,7 +175,9 @@ def _face(net: Net) -> None:
     second = _conv(net, first, 8, 3, 2, _LEAKY)
     x = net.joined(_larger(net, _conv(net, second, 8, 1, 1, _LEAKY)), _conv(net, first, 8, 1, 1, _LEAKY))
     x = _conv(net, x, 8, 3, 1, _LEAKY)
-    net.conv(net.function(net.concat(net.conv(x, 4), net.conv(_conv(net, x, 4, 3, 1, _LEAKY), 4)), *_RELU), 6, 1)
+    net.conv(
+        net.function(net.concat(net.conv(x, 4), net.conv(_conv(net, x, 4, 3, 1, _LEAKY), 4)), *_RELU), 6, 1
+    )
 
 
 def _lstm(net: Net, op: str = "LSTM") -> None:
@@ -179,11 +188,23 @@ def _lstm(net: Net, op: str = "LSTM") -> None:
     bias = i32(x.dtype["scale"] * 0.004)
     w, r, b = (
         [net.file.random(shape, dtype, *limits) for _ in range(4)]
-        for shape, dtype, limits in (((8, 32), unit, (0, 256)), ((8, 8), unit, (0, 256)), ((8,), bias, (-900, 900)))
+        for shape, dtype, limits in (
+            ((8, 32), unit, (0, 256)),
+            ((8, 8), unit, (0, 256)),
+            ((8,), bias, (-900, 900)),
+        )
     )
-    nn: Any = {"weights": 8, "activation": "VSI_NN_LSTMUNIT_ACT_TANH", "cell_clip": 0.0, "proj_clip": 0.0, "forget_bias": 0.0}
+    nn: Any = {
+        "weights": 8,
+        "activation": "VSI_NN_LSTMUNIT_ACT_TANH",
+        "cell_clip": 0.0,
+        "proj_clip": 0.0,
+        "forget_bias": 0.0,
+    }
     state = u8(2 / 255, 128)
-    made = net.file.node("LSTM", [x.ref, None, None, *w, *r, None, None, None, *b], state, F16, F16, nn={"lstm": nn})
+    made = net.file.node(
+        "LSTM", [x.ref, None, None, *w, *r, None, None, None, *b], state, F16, F16, nn={"lstm": nn}
+    )
     _dense(net, _shaped(net, Value(made, state, (8, 1, 8)), (1, 64)), 10, 4.0)
 
 
@@ -191,7 +212,9 @@ def _gru(net: Net) -> None:
     """A sequence in float16."""
     x = _shaped(net, _turned(net, net.conv(net.value, 4, 3, 2), (3, 0, 1, 2)), (8, 1, 32))
     shapes = [(8, 32), (8, 32), (8, 8), (8, 8), *[(8,)] * 4, (8, 32), (8, 8), (8,), (8,)]
-    parts = [net.file.const(net.file.rng.standard_normal(s) * 0.2, F16 if len(s) == 2 else F32) for s in shapes]
+    parts = [
+        net.file.const(net.file.rng.standard_normal(s) * 0.2, F16 if len(s) == 2 else F32) for s in shapes
+    ]
     nn = {
         "num_units": 8, "time_major": 1, "activation": "VSI_NN_ACT_TANH", "recurrent_activation": "VSI_NN_ACT_SIGMOID",
         "return_sequences": 1, "linear_before_reset": 1, "use_cudnn_implementation": 0,
@@ -205,9 +228,19 @@ def _keyword(net: Net) -> None:
     x = _shaped(net, net.value, (1, 8, 32))
     for count, stride in ((12, 2), (12, 1), (16, 2)):
         n, c, w = x.shape
-        nn = {"ksize": 3, "stride": stride, "pad": [1, 1], "weights": count, "group": 1, "dilation": 1, "multiplier": 0}
+        nn = {
+            "ksize": 3,
+            "stride": stride,
+            "pad": [1, 1],
+            "weights": count,
+            "group": 1,
+            "dilation": 1,
+            "multiplier": 0,
+        }
         reads = net.weights(x, (count, c, 3), count, net.gain / float(np.sqrt(3 * c)))
-        x = net.node("CONV1D", [x.ref, *reads], net.type_of(6.0), (n, count, (w - 1) // stride + 1), {"conv1d": nn}, VX)
+        x = net.node(
+            "CONV1D", [x.ref, *reads], net.type_of(6.0), (n, count, (w - 1) // stride + 1), {"conv1d": nn}, VX
+        )
         x = net.function(x, *_RELU)
     _dense(net, _shaped(net, x, (1, 128)), 10)
 
@@ -217,7 +250,13 @@ def _finer(net: Net) -> None:
     picture = net.value
     x = net.conv(_conv(net, _conv(net, picture, 8), 8), 12)
     n, c, h, w = x.shape
-    x = net.node("DEPTH2SPACE", [x.ref], x.dtype, (n, c // 4, 2 * h, 2 * w), {"depth2space": {"block_size": 2, "mode": "VSI_NN_DEPTH2SPACE_CRD"}})
+    x = net.node(
+        "DEPTH2SPACE",
+        [x.ref],
+        x.dtype,
+        (n, c // 4, 2 * h, 2 * w),
+        {"depth2space": {"block_size": 2, "mode": "VSI_NN_DEPTH2SPACE_CRD"}},
+    )
     net.joined(x, _larger(net, net.conv(picture, 3, 1), "bilinear"))
 
 
@@ -228,7 +267,9 @@ def _excited(net: Net) -> None:
         y = net.conv(_conv(net, x, 8), 8)
         gate = net.function(_dense(net, net.mean(y, 8), 4), "RELU", None, 2.0, 0.0)
         gate = _shaped(net, net.gate(_dense(net, gate, 8), "SIGMOID"), (1, 8, 1, 1))
-        y = net.node("MULTIPLY", [y.ref, gate.ref], net.type_of(5.0), y.shape, {"multiply": {"scale": 1.0}}, NEAREST)
+        y = net.node(
+            "MULTIPLY", [y.ref, gate.ref], net.type_of(5.0), y.shape, {"multiply": {"scale": 1.0}}, NEAREST
+        )
         x = net.function(net.joined(x, y), "RELU", None, 4.0, 0.0)
 
 

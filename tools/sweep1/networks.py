@@ -34,7 +34,9 @@ class Value:
 class Net:
     """A file that grows by layers whose scales are drawn near what their values need; ``kind``: u8, i8, i16 or f16."""
 
-    def __init__(self, name: str, seed: int, shape: Shape = (1, 3, 16, 16), kind: str = "u8", gain: float = 3.0) -> None:
+    def __init__(
+        self, name: str, seed: int, shape: Shape = (1, 3, 16, 16), kind: str = "u8", gain: float = 3.0
+    ) -> None:
         self.file, self.kind, self.gain = File(name, seed=seed), kind, gain
         self.rng = np.random.default_rng(seed)
         dtype = u8(float(np.float32(1 / 127)), 128) if kind == "u8" else self.type_of(2.0)
@@ -57,7 +59,10 @@ class Net:
     def weights(self, x: Value, shape: Shape, count: int, width: float) -> list[Ref | None]:
         """Weights that reach over ``width``, and a bias where the type has one."""
         if self.kind == "f16":
-            drawn = self.file.rng.uniform(-width / 2, width / 2, shape), self.file.rng.uniform(-0.1, 0.1, count)
+            drawn = (
+                self.file.rng.uniform(-width / 2, width / 2, shape),
+                self.file.rng.uniform(-0.1, 0.1, count),
+            )
             return [self.file.const(drawn[0], F16), self.file.const(drawn[1], F32)]
         if self.kind == "u8":
             step = float(np.float32(width / 255))
@@ -78,7 +83,9 @@ class Net:
 
     def conv(self, x: Value, count: int, size: int = 3, stride: int = 1, width: float = 6.0) -> Value:
         n, channels, rows, columns = x.shape
-        reads = self.weights(x, (count, channels, size, size), count, self.gain / float(np.sqrt(channels * size * size)))
+        reads = self.weights(
+            x, (count, channels, size, size), count, self.gain / float(np.sqrt(channels * size * size))
+        )
         edge = size // 2
         shape = (n, count, (rows + 2 * edge - size) // stride + 1, (columns + 2 * edge - size) // stride + 1)
         nn = kernel((size, size), count, (stride, stride), (edge,) * 4)

@@ -10,7 +10,7 @@ from tests.support.rknn1_files import F16, F32, RAW8, File, dfp, i32, u8
 
 from .cases import CASES, I8, I16, VX, U, W, one
 
-__all__: list[str] = []
+__all__ = ["CASES"]
 
 _STATE = u8(2 / 255, 128)
 _RANGES = {"UINT8": (0, 256), "INT8": (-128, 128), "INT16": (-4000, 4000), "INT32": (-3000, 3000)}
@@ -24,14 +24,31 @@ def _drawn(file: File, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _row(
-    name: str, x: Any, y: Any, w: Any, bias: Any, shape: tuple[int, ...] = (6, 8, 3), op: str = "CONV1D", relu: Any = None, **attrs: Any
+    name: str,
+    x: Any,
+    y: Any,
+    w: Any,
+    bias: Any,
+    shape: tuple[int, ...] = (6, 8, 3),
+    op: str = "CONV1D",
+    relu: Any = None,
+    **attrs: Any,
 ) -> None:
     """A convolution of rows of 8 channels and 13 columns, a RELU behind it where ``relu`` is its type."""
 
     def make() -> File:
         file, count = File(name), shape[1] if attrs.get("multiplier") else shape[0]
         parts = [_drawn(file, shape, w), *([_drawn(file, (count,), bias)] if bias else [])]
-        given = {"ksize": 3, "stride": 1, "pad": [1, 1], "weights": count, "group": 1, "dilation": 1, "multiplier": 0, **attrs}
+        given = {
+            "ksize": 3,
+            "stride": 1,
+            "pad": [1, 1],
+            "weights": count,
+            "group": 1,
+            "dilation": 1,
+            "multiplier": 0,
+            **attrs,
+        }
         columns = (13 + sum(given["pad"]) - given["dilation"] * 2 - 1) // given["stride"] + 1
         made = file.node(op, [file.input((1, 8, 13), x), *parts], y, nn={op.lower(): given}, vx=VX)
         file.output(file.node("RELU", [made], relu) if relu else made, (1, count, columns))
@@ -80,7 +97,9 @@ for _before in (0, 1):
     _gru(_word, u8(0.02, 120), _w8, (i32(0.02 * 0.006), i32(2 / 255 * 0.006)), _STATE, _before)
     _gru(f"{_word}_last", u8(0.02, 120), _w8, (i32(0.02 * 0.006), i32(2 / 255 * 0.006)), _STATE, _before, 0)
     _gru(f"{_word}_i8", I8, dfp("INT8", 7), (dfp("INT32", 12), dfp("INT32", 14)), dfp("INT8", 7), _before)
-    _gru(f"{_word}_i16", I16, dfp("INT16", 14), (dfp("INT32", 24), dfp("INT32", 28)), dfp("INT16", 14), _before)
+    _gru(
+        f"{_word}_i16", I16, dfp("INT16", 14), (dfp("INT32", 24), dfp("INT32", 28)), dfp("INT16", 14), _before
+    )
     _gru(f"{_word}_f16", F16, F16, (F32, F32), F16, _before)
 
 
@@ -89,7 +108,9 @@ def _cell(name: str, dtype: Any, function: str) -> None:
         file = File(name)
         x, state = file.input((1, 12), dtype), file.input((1, 10), dtype)
         parts = [_drawn(file, shape, dtype) for shape in ((10, 12), (10, 10), (10,))]
-        file.node("RNN", [x, *parts, state], dtype, dtype, nn={"rnn": {"activation": f"VSI_NN_ACT_{function}"}})
+        file.node(
+            "RNN", [x, *parts, state], dtype, dtype, nn={"rnn": {"activation": f"VSI_NN_ACT_{function}"}}
+        )
         for port in range(2):
             file.output(file.port(-1, port), (1, 10))
         return file
@@ -100,7 +121,9 @@ def _cell(name: str, dtype: Any, function: str) -> None:
 for _function in ("NONE", "RELU", "TANH"):
     _cell(f"rnn_{_function.lower()}_f16", F16, _function)
 
-_BOXES = np.array([[0, 0, 0, 40, 30], [0, 16, 8, 100, 90], [0, 32, 64, 120, 80], [0, 100, 60, 120, 90], [0, 13, 17, 13, 17]])
+_BOXES = np.array(
+    [[0, 0, 0, 40, 30], [0, 16, 8, 100, 90], [0, 32, 64, 120, 80], [0, 100, 60, 120, 90], [0, 13, 17, 13, 17]]
+)
 for _label, _type in (("", U), ("_i8", I8), ("_i16", I16), ("_f16", F16)):
     for _scale in ((2, 2), (3, 2)):
         one(

@@ -56,7 +56,7 @@ def _sum_in_steps(view: NodeView) -> Kernel:
     def kernel(values: list[Array]) -> list[Array]:
         live = iter(values)
         a, b = (next(live) if each is None else each for each in fixed)
-        found = ((a * steps.first + steps.zero) + b * steps.second) * steps.factor
+        found = ((a * steps.first + steps.start) + b * steps.second) * steps.factor
         return [np.clip(np.rint(found) - steps.zero, low, high)]
 
     return kernel

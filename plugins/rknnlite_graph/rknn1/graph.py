@@ -1,6 +1,6 @@
 """From the description of a toolkit-1 file to a ``Graph``: nodes in running order, shapes inferred on the way.
 
-What each operator becomes stands in ``layers.py``, ``recurrent.py``, ``regions.py``, ``functions.py``, ``moves.py`` and others, a function per type.
+What each operator becomes stands in the other modules here, a function per type.
 """
 
 from __future__ import annotations

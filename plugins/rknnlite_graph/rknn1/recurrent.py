@@ -67,9 +67,13 @@ def _written(build: GraphBuilder, entry: NodeEntry, port: int) -> bool:
 
 @lowers("GRU_OVXLIB")
 def gru(build: GraphBuilder, entry: NodeEntry) -> None:
-    """Slots 2-5, 10 and 11: weights of r and z, of the input and of the state, then those of the candidate; 6-9, 12 and 13 biases."""
+    """Slots 2-5, 10 and 11: weights of r and z, of input and state, then those of the candidate; 6-9, 12 and 13 biases."""
     x = build.input(entry)
-    usual = {"activation": "VSI_NN_ACT_TANH", "recurrent_activation": "VSI_NN_ACT_SIGMOID", "use_cudnn_implementation": 0}
+    usual = {
+        "activation": "VSI_NN_ACT_TANH",
+        "recurrent_activation": "VSI_NN_ACT_SIGMOID",
+        "use_cudnn_implementation": 0,
+    }
     for key, value in usual.items():
         if entry.attrs.get(key, value) != value:
             raise build.unsupported(entry, f"{key} {entry.attrs[key]!r:.60} is not known")
@@ -77,7 +81,10 @@ def gru(build: GraphBuilder, entry: NodeEntry) -> None:
         raise build.unsupported(entry, "sequences whose first axis is not the time are not known")
     steps, batch, features = build.shape(x)
     w, r = (np.stack([build.values(entry, slot) for slot in slots]) for slots in ((3, 2, 10), (5, 4, 11)))
-    biases = [np.stack([_vector(build, entry, slot, w.shape[1]) for slot in slots]) for slots in ((7, 6, 12), (9, 8, 13))]
+    biases = [
+        np.stack([_vector(build, entry, slot, w.shape[1]) for slot in slots])
+        for slots in ((7, 6, 12), (9, 8, 13))
+    ]
     hidden = w.shape[1]
     if w.shape != (3, hidden, features) or r.shape != (3, hidden, hidden):
         raise build.fail(entry, f"weights {list(w.shape)} and {list(r.shape)} for {features} features")
@@ -95,7 +102,9 @@ def gru(build: GraphBuilder, entry: NodeEntry) -> None:
     )  # fmt: skip
     source, before = build.tensors[x].quant, bool(entry.attrs.get("linear_before_reset"))
     if source is not None and build.tensors[x].dtype is not DType.UINT8 and not before:
-        node.doubts.append("a GRU in fixed point without linear_before_reset: results of the chip maker's simulator are no GRU's")
+        node.doubts.append(
+            "a GRU in fixed point without linear_before_reset: results of the chip maker's simulator are no GRU's"
+        )
     if not every:
         build.emit("Identity", entry, [last], [outputs[0]])
 
@@ -114,10 +123,14 @@ def cell(build: GraphBuilder, entry: NodeEntry) -> None:
     w, r, bias = (build.values(entry, slot) for slot in (1, 2, 3))
     name = str(entry.attrs.get("activation", "VSI_NN_ACT_NONE"))[len("VSI_NN_ACT_") :]
     if name not in _FUNCTIONS or build.tensors[x].quant is not None:
-        raise build.unsupported(entry, f"a cell of {build.tensors[x].dtype.short} with function {name[:40]!r} is not known")
+        raise build.unsupported(
+            entry, f"a cell of {build.tensors[x].dtype.short} with function {name[:40]!r} is not known"
+        )
     shape = (build.shape(x)[0], len(w))
     if w.shape != (len(w), build.shape(x)[1]) or r.shape != (len(w), len(w)) or bias.shape != (len(w),):
-        raise build.fail(entry, f"weights {list(w.shape)}, {list(r.shape)} and {list(bias.shape)} for {build.shape(x)}")
+        raise build.fail(
+            entry, f"weights {list(w.shape)}, {list(r.shape)} and {list(bias.shape)} for {build.shape(x)}"
+        )
     parts = []
     for word, read, weight in (("input", x, w), ("state", state, r)):
         parts.append(build.add(f"{entry.name}_{word}", DType.FLOAT32, shape))
@@ -130,4 +143,6 @@ def cell(build: GraphBuilder, entry: NodeEntry) -> None:
         if port in entry.outputs or (entry.index, port) in build.found.virtuals:
             node = build.emit(op, entry, [total], [build.output(entry, shape, port)], **attrs)
             if name in _IN_DOUBT:
-                node.doubts.append(f"a cell with the function {name}: the chip maker's simulator leaves the function out")
+                node.doubts.append(
+                    f"a cell with the function {name}: the chip maker's simulator leaves the function out"
+                )

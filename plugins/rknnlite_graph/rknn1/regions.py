@@ -23,7 +23,9 @@ def upsample(build: GraphBuilder, entry: NodeEntry) -> None:
     wide, high = numbers(build, entry, "size", (0, 0))
     sx, sy = sx or wide // width, sy or high // height
     if build.shape(places) != build.shape(x) or not sx or not sy:
-        raise build.fail(entry, f"places {list(build.shape(places))} of {list(build.shape(x))}, {sy} x {sx} times")
+        raise build.fail(
+            entry, f"places {list(build.shape(places))} of {list(build.shape(x))}, {sy} x {sx} times"
+        )
     y = build.output(entry, (n, channels, height * sy, width * sx))
     shape, cells = (n, channels, height, 1, width, 1), (n, channels, height, sy, width, sx)
     apart = [build.helper(entry, read, shape, word) for word, read in (("values", x), ("places", places))]
@@ -47,7 +49,9 @@ def roi_pool(build: GraphBuilder, entry: NodeEntry) -> None:
         raise build.unsupported(entry, f"pooling of type {kind[:60]!r} is not known")
     flat = build.helper(entry, boxes, (count, 5), "boxes")
     build.emit("Reshape", entry, [boxes], [flat])
-    scaled, corners = (build.add(f"{entry.name}_{word}", DType.FLOAT32, (count, 5)) for word in ("scaled", "corners"))
+    scaled, corners = (
+        build.add(f"{entry.name}_{word}", DType.FLOAT32, (count, 5)) for word in ("scaled", "corners")
+    )
     factors = np.array([1, *[real(entry, "scale", 1.0)] * 4])
     build.emit("Mul", entry, [flat, build.number(entry, factors, "factors")], [scaled])
     build.emit("Round", entry, [scaled], [corners])  # a half to even

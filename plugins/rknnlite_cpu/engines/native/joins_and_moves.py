@@ -79,12 +79,12 @@ def _join(code: str, rectify: bool, writer: Writer, view: NodeView) -> None:
 
 def _sum_in_steps(writer: Writer, op: Op, y: Tensor, steps: StepsOfSum, turned: bool, rectify: bool) -> None:
     """``turned``: x is the second operand."""
-    first, second, zero, factor = map(float, steps)
+    first, second, start, factor, zero = map(float, steps)
     low, high = (float(limit) for limit in centred_range(y))
     op.place = writer.zero(y) - int(zero)
     op.numbers = {
         "unit": second if turned else first, "other_unit": first if turned else second, "step": factor,
-        "first_low": 0.0 if turned else zero, "first_high": zero if turned else 0.0,
+        "first_low": 0.0 if turned else start, "first_high": start if turned else 0.0,
         "low": (max(low, 0.0) if rectify else low) + zero, "high": high + zero,
     }  # fmt: skip
 
