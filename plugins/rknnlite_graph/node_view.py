@@ -161,8 +161,12 @@ class NodeView:
         step = (max(first, second) if sign > 0 else first + second) / np.float32(255)
         exact = float(sign * second) / float(step)
         a, b = np.float32(np.rint(float(first) / float(step))), np.float32(np.rint(exact))
-        one, other = (tensor.quant.zero_point for tensor in self.inputs if tensor is not None and tensor.quant)
-        start = np.float32(np.rint((one - other) * (exact - float(b))))  # b is stored with a's zero point, the rest is a bias
+        one, other = (
+            tensor.quant.zero_point for tensor in self.inputs if tensor is not None and tensor.quant
+        )
+        start = np.float32(
+            np.rint((one - other) * (exact - float(b)))
+        )  # b is stored with a's zero point, the rest is a bias
         return StepsOfSum(a, b, start, np.float32(float(step) / float(result)), np.float32(0))
 
     def ints(self, position: int, name: str) -> Optional[list[int]]:

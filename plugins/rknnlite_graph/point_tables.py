@@ -38,7 +38,8 @@ def by_points(view: NodeView, values: Array) -> Array:
             return found.astype(np.float32)
         low, high = RANGES[target.dtype]
         zero = target.quant.zero_point
-        stored = np.rint(found + zero).clip(low, high)
+        whole = view.node.op == "LeakyRelu"
+        stored = np.rint(_rounded(found + zero) if whole else found + zero).clip(low, high)
     return np.asarray(np.where(np.isnan(stored), 0, stored) - zero).astype(np.float32)
 
 
@@ -55,11 +56,22 @@ def _function(view: NodeView) -> Callable[[Array], Array]:
     """Of reals, with the node's parameters."""
     row, parameters = operator_of(view.node.op), view.parameters
     assert row is not None
+    if row.name == "LeakyRelu":
+        return lambda x: _leaky(x, view)
     if row.name == "Clip":
         return lambda x: np.clip(x, parameters["min"], parameters["max"])
     return lambda x: FUNCTIONS[row.name](x, *parameters.values())
 
 
-def _rounded(values: Array) -> Array:
+def _leaky(x: Array, view: NodeView) -> Array:
+    """Both slopes, in steps of the result, have 15 digits."""
+    source, target = view.tensor(0).quant, view.outputs[0].quant
+    assert source is not None and target is not None
+    ratio = source.scale / target.scale
+    slopes = _rounded(np.array([ratio, ratio * view.parameters["alpha"]]), _DIGITS - 1)
+    return np.asarray(x / source.scale * np.where(x < 0, slopes[1], slopes[0]) * target.scale)
+
+
+def _rounded(values: Array, count: int = _DIGITS) -> Array:
     digits, powers = np.frexp(values)
-    return np.asarray(np.ldexp(np.rint(np.ldexp(digits, _DIGITS)), powers - _DIGITS))
+    return np.asarray(np.ldexp(np.rint(np.ldexp(digits, count)), powers - count))

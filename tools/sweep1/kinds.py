@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.support.rknn1_files import F16, F32, File, i32, u8
+from tests.support.rknn1_files import F16, F32, i32, u8
 
 from .cases import NEAREST, VX, deconv, resize
-from .networks import Net, Shape, Value
+from .networks import Net, Shape, Value, network
 
 __all__ = ["KINDS"]
 
@@ -304,18 +303,9 @@ def _darknet(net: Net) -> None:
     net.conv(net.concat(passed, x), 6, 1)
 
 
-def _made(name: str, build: Callable[[Net], None], kind: str, shape: Shape) -> Callable[[], File]:
-    def make() -> File:
-        net = Net(name, 11, shape, kind, 5.0)
-        build(net)
-        return net.done()
-
-    return make
-
-
 _PICTURE = (1, 3, 16, 16)
 KINDS = {
-    f"net_{name}": _made(f"net_{name}", build, kind, shape)
+    f"net_{name}": network(f"net_{name}", build, kind, shape, 5.0)
     for name, build, kind, shape in (
         ("vgg", _vgg, "u8", _PICTURE), ("segmentation", _segmentation, "u8", _PICTURE), ("hourglass", _hourglass, "u8", _PICTURE),
         ("unet", _unet, "u8", _PICTURE), ("shuffle", _shuffle, "u8", _PICTURE), ("squeeze", _fire, "u8", _PICTURE),

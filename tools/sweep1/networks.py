@@ -5,6 +5,7 @@ All tensors between the nodes are virtual, as in files of the toolkit: so the si
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from tests.support.rknn1_files import F16, F32, File, Ref, dfp, i32, u8
 
 from .cases import NEAREST, VX, kernel, pool
 
-__all__ = ["NETWORKS", "Net", "Shape", "Value", "drawn_network"]
+__all__ = ["NETWORKS", "Net", "Shape", "Value", "drawn_network", "network"]
 
 Shape = tuple[int, ...]
 _FLOOR = {"down_scale_size_rounding": "VX_CONVOLUTIONAL_NETWORK_DS_SIZE_ROUNDING_FLOOR"}
@@ -31,12 +32,17 @@ class Value:
         self.ref, self.dtype, self.shape = ref, dtype, shape
 
 
+class Enough(Exception):
+    """A network has as many nodes as wanted."""
+
+
 class Net:
     """A file that grows by layers whose scales are drawn near what their values need; ``kind``: u8, i8, i16 or f16."""
 
     def __init__(
         self, name: str, seed: int, shape: Shape = (1, 3, 16, 16), kind: str = "u8", gain: float = 3.0
     ) -> None:
+        self.nodes, self.most = 0, -1
         self.file, self.kind, self.gain = File(name, seed=seed), kind, gain
         self.rng = np.random.default_rng(seed)
         dtype = u8(float(np.float32(1 / 127)), 128) if kind == "u8" else self.type_of(2.0)
@@ -79,6 +85,9 @@ class Net:
         self, op: str, reads: list[Ref | None], dtype: Any, shape: Shape, nn: Any = None, vx: Any = None
     ) -> Value:
         self.value = Value(self.file.node(op, reads, dtype, nn=nn, vx=vx), dtype, shape)
+        self.nodes += 1
+        if self.nodes == self.most:
+            raise Enough
         return self.value
 
     def conv(self, x: Value, count: int, size: int = 3, stride: int = 1, width: float = 6.0) -> Value:
@@ -176,17 +185,27 @@ def _residual(net: Net) -> None:
     net.conv(net.mean(x, 3, 2, 1), 6, 1)
 
 
-def _made(name: str, build: Callable[[Net], None]) -> Callable[[], File]:
-    def make() -> File:
-        net = Net(name, 11)
-        build(net)
+def network(
+    name: str,
+    build: Callable[[Net], None],
+    kind: str = "u8",
+    shape: Shape = (1, 3, 16, 16),
+    gain: float = 3.0,
+) -> Callable[..., File]:
+    """A function that writes the file; with a number, only so many of its nodes."""
+
+    def make(most: int = -1) -> File:
+        net = Net(name, 11, shape, kind, gain)
+        net.most = most
+        with contextlib.suppress(Enough):
+            build(net)
         return net.done()
 
     return make
 
 
 NETWORKS = {
-    f"net_{name}": _made(f"net_{name}", build)
+    f"net_{name}": network(f"net_{name}", build)
     for name, build in (
         ("silu", _silu), ("hard_swish", _hard_swish), ("inverted", _inverted), ("residual", _residual),
     )

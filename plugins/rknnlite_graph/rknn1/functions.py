@@ -20,6 +20,8 @@ __all__: list[str] = []
 Array = NDArray[Any]
 _DIGITS = 15
 _POINTS = 16
+_EVERY_BYTE = 256
+"""Points in a power of two among which all of 8 bits are."""
 _WEIGHED = (1, 1, 12)
 """Files before it name no chip: the simulator weighs their sums as RV1126 (plate detector), not as RK1808 (characters)."""
 _POINTED = ("RELU", "SIGMOID", "MISH")
@@ -187,7 +189,9 @@ def relun(build: GraphBuilder, entry: NodeEntry) -> None:
 
 @lowers("LEAKY_RELU")
 def leaky_relu(build: GraphBuilder, entry: NodeEntry) -> None:
-    _same(build, entry, "LeakyRelu", alpha=real(entry, "leaky_ratio", 0.0))
+    node = _same(build, entry, "LeakyRelu", alpha=real(entry, "leaky_ratio", 0.0))
+    if build.tensors[node.inputs[0]].in_eight_bits and build.tensors[node.outputs[0]].quant is not None:
+        node.points = _EVERY_BYTE
 
 
 @lowers("ELU")
