@@ -38,8 +38,8 @@ def by_points(view: NodeView, values: Array) -> Array:
             return found.astype(np.float32)
         low, high = RANGES[target.dtype]
         zero = target.quant.zero_point
-        whole = view.node.op == "LeakyRelu"
-        stored = np.rint(_rounded(found + zero) if whole else found + zero).clip(low, high)
+        found = _rounded(found + zero) if view.node.op == "LeakyRelu" else found + zero
+        stored = np.rint(found).clip(low, high)
     return np.asarray(np.where(np.isnan(stored), 0, stored) - zero).astype(np.float32)
 
 
@@ -64,12 +64,11 @@ def _function(view: NodeView) -> Callable[[Array], Array]:
 
 
 def _leaky(x: Array, view: NodeView) -> Array:
-    """Both slopes, in steps of the result, have 15 digits."""
+    """The ratio of steps has 15 digits."""
     source, target = view.tensor(0).quant, view.outputs[0].quant
     assert source is not None and target is not None
-    ratio = source.scale / target.scale
-    slopes = _rounded(np.array([ratio, ratio * view.parameters["alpha"]]), _DIGITS - 1)
-    return np.asarray(x / source.scale * np.where(x < 0, slopes[1], slopes[0]) * target.scale)
+    ratio = _rounded(np.array(source.scale / target.scale), _DIGITS - 1)
+    return np.asarray(x / source.scale * ratio * np.where(x < 0, view.parameters["alpha"], 1.0) * target.scale)
 
 
 def _rounded(values: Array, count: int = _DIGITS) -> Array:

@@ -77,13 +77,18 @@ def joined(build: GraphBuilder, entry: NodeEntry) -> None:
     """Of two results of uint8 it is a convolution of both, and a RELU behind it part of that; see ``NodeView.steps_of_sum``."""
     a, b = build.input(entry, 0), build.input(entry, 1)
     shape = np.broadcast_shapes(build.shape(a), build.shape(b))
-    weighed = a != b and build.shape(a) == build.shape(b) and build.found.ovxlib >= _WEIGHED
-    weighed = weighed and all(build.is_between(entry, slot) for slot in (0, 1))
     types = (build.tensors[a], build.tensors[b], build.type_of(entry))
-    weighed = weighed and all(each.dtype is DType.UINT8 and each.quant is not None for each in types)
+    results = a != b and build.shape(a) == build.shape(b) and all(build.is_between(entry, slot) for slot in (0, 1))
+    results = results and all(each.dtype is DType.UINT8 and each.quant is not None for each in types)
+    weighed = results and build.found.ovxlib >= _WEIGHED
     last = build.relu_behind(entry) if weighed else entry
     op = _BINARY[entry.op[len("VSI_NN_OP_") :]] + ("" if last is entry else "Relu")
-    build.emit(op, last, [a, b], [build.output(last, shape)], **({"weighed": 1} if weighed else {}))
+    node = build.emit(op, last, [a, b], [build.output(last, shape)], **({"weighed": 1} if weighed else {}))
+    if results and not weighed:
+        node.doubts.append(
+            "a sum of two results in a file of an ovxlib before 1.1.12, which names no chip: RV1126 and RK1808 weigh such sums "
+            "otherwise in the chip maker's simulator; here it is exact, up to a step away"
+        )
 
 
 @lowers(*(set(_BINARY) - {"ADD", "SUBTRACT"}))

@@ -18,14 +18,15 @@ from tests.support import damage, rknn1_damage
 from tests.support.corpus import open_cpu
 from tests.support.examples import examples
 from tests.support.rknn1_files import File, u8
-from tools.sweep1.cases import CASES
+from tools.sweep1.sequences_and_regions import CASES
 
 VICTIMS = [
     "conv_relu", "depthwise_2", "conv_groups", "grouped_conv2d", "fcl_relu", "deconv_io_4", "max_pool", "avg_pool_pad", "prelu_u8",
     "multiply_scale", "maximum_channels", "concat", "slice", "permute_0123", "reshape", "pad_value", "resize_bilinear",
     "resize_nearest_align", "shuffle", "reorg", "space2depth", "depth2space_crd", "reverse", "tile", "strided_slice", "crop",
     "space2batch", "batch2space", "split", "gather", "reduce_mean_hw", "argmax", "softmax_beta", "l2_normalize", "lrn",
-    "batch_norm", "instance_norm", "layer_norm", "matmul_turned", "lstm", "conv_i16", "conv_f16",
+    "batch_norm", "instance_norm", "layer_norm", "matmul_turned", "lstm", "conv_i16", "conv_f16", "conv1d_uneven", "gru_before", "rnn_relu_f16", "upsample_3",
+    "roi_pool",
 ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ for _key in sorted(STORED):
     ANSWERS.setdefault(_key.rpartition(".")[0], []).append(STORED[_key])
 
 STEPS = {
-    "square": 0.96, "log": 0.97, "erf": 0.99, "leaky_relu": 0.98, "tanh_scaled": 0.99, "elu": 0.99, "elu_alpha": 0.99,
+    "square": 0.96, "log": 0.97, "erf": 0.99, "leaky_relu": 0.99, "tanh_scaled": 0.99, "elu": 0.99, "elu_alpha": 0.99,
     "swish": 0.99, "mish": 0.99, "conv_relu6": 0.96, "conv_clip": 0.99, "lstm": 0.96,
     "sigmoid_i16": 0.97, "tanh_i16": 0.99, "swish_i16": 0.98, "leaky_relu_i16": 0.99, "elu_i16": 0.98, "mish_i16": 0.98,
     "resize_bilinear_uneven": 0.98, "resize_bilinear_align_uneven": 0.97, "net_residual": 0.83,
