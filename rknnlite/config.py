@@ -28,6 +28,7 @@ __all__ = [
     "Key",
     "Section",
     "Setting",
+    "cache_folder",
     "entries",
     "get",
     "overriding",
@@ -159,6 +160,12 @@ def _place(named: str | None, folder: str | None, *homes: str | None) -> Path | 
 def get(name: str) -> str | None:
     """The text of a setting; an environment variable that is set, even to nothing, wins over the file."""
     return _setting(KEYS[name]).value
+
+
+def cache_folder() -> Path:
+    """``RKNNLITE_CACHE``, else ``rknnlite`` in the XDG cache folder; not made. Raises RuntimeError for a user without a home."""
+    named = get("cache")
+    return Path(named or f"{os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'}/rknnlite")
 
 
 def entries(section: str) -> Entries:

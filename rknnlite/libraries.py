@@ -49,6 +49,7 @@ _FORMER = {
     "rknnlite.llm.stream": "rknnlite_llm.streaming",
     "rknnlite.llm": "rknnlite_llm",
     "rknnlite.native.addresses": "rknnlite_backend.addresses",
+    "rknnlite.native.crash": "rknnlite_backend.crash",
     "rknnlite.native.objects": "rknnlite_backend.native_objects",
     "rknnlite.protocol": "rknnlite_protocol",
     "rknnlite.spi.dumps": "rknnlite_insight.dumps",

@@ -9,9 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import platform
 import re
-import struct
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +18,10 @@ from typing import Generic, TypeVar
 
 from rknnlite.errors import BackendUnavailable, RknnError
 from rknnlite.files.reading import open_file
-from rknnlite.native.crash import caller, name_crashes
+
+from .crash import caller, name_crashes
+from .elf import ElfInvalid, check_contents, of_this_python, read_header
+from .trial import check_trial
 
 __all__ = [
     "DIRECTORIES",
@@ -54,7 +55,6 @@ DIRECTORIES = (
     "/oem/usr/lib",
 )
 T = TypeVar("T")
-_MACHINES = {3: "x86", 40: "armhf", 62: "x86_64", 183: "aarch64", 243: "riscv"}
 
 
 class LibraryNotFound(BackendUnavailable):
@@ -146,10 +146,15 @@ def open_library(path: Path, needed: Sequence[str], kind: str) -> ctypes.CDLL:
         LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete.
     """
     check_elf(path)
+    end = check_trial(path)
+    if end:
+        raise LibraryUnusable(
+            f"{path}: loading it in a process of its own {end}: the file is damaged; copy it again"
+        )
     name_crashes()
     try:
         dll: ctypes.CDLL = caller(f"library {path}", "loading the library")(ctypes.CDLL, str(path))
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:  # what the linker says may hold names of the file
         raise LibraryUnusable(f"{path} cannot be loaded: {error}") from None
     missing = [name for name in needed if not hasattr(dll, name)]
     if missing:
@@ -183,44 +188,16 @@ def version_in(path: Path, pattern: bytes) -> str:
         return ""
 
 
-def _machine() -> int:
-    """ELF machine number of this Python, 0 for one not in the table."""
-    name, wide = platform.machine().lower(), ctypes.sizeof(ctypes.c_void_p) == 8
-    if name in ("aarch64", "arm64", "armv8l", "armv7l", "armv6l"):
-        return 183 if wide else 40
-    return (62 if wide else 3) if name in ("x86_64", "amd64", "i686", "i586") else 0
-
-
 def check_elf(path: Path) -> None:
     """Whether a file is a whole shared library for this processor; raises LibraryUnusable, LibraryWrongArchitecture."""
     try:
-        with open_file(path) as file:
-            head = file.read(64)
-            size = file.seek(0, os.SEEK_END)
+        theirs, ours = read_header(path), of_this_python()
+        if not theirs.fits(ours):
+            raise LibraryWrongArchitecture(
+                f"{path} is for {theirs.processor}, this Python is {ours.processor}; install the library for this processor"
+            )
+        check_contents(path)
     except OSError as error:
         raise LibraryUnusable(f"{path} cannot be read: {error.strerror}") from None
-    if head.startswith(b"version https://git-lfs"):
-        raise LibraryUnusable(
-            f"{path} is a pointer of Git LFS, not the library itself; fetch it: git lfs pull, or copy the file from a "
-            "complete download"
-        )
-    if len(head) < 52 or head[:4] != b"\x7fELF":
-        raise LibraryUnusable(f"{path} is no shared library (no ELF header); copy it again")
-    _check_length(path, head, size)
-    (theirs,), ours = struct.unpack_from("<H", head, 18), _machine()
-    if ours and theirs != ours:
-        raise LibraryWrongArchitecture(
-            f"{path} is for {_MACHINES.get(theirs, f'ELF machine {theirs}')}, this Python is "
-            f"{_MACHINES.get(ours)}; install the library for this processor"
-        )
-
-
-def _check_length(path: Path, head: bytes, size: int) -> None:
-    """The section headers are the last thing in a library: without them the linker would die of a bus error."""
-    wide = head[4] == 2 and len(head) == 64
-    start = struct.unpack_from("<Q", head, 40)[0] if wide else struct.unpack_from("<I", head, 32)[0]
-    each, count = struct.unpack_from("<HH", head, 58 if wide else 46)
-    if start and start + each * count > size:
-        raise LibraryUnusable(
-            f"{path} is truncated: it has {size} bytes of {start + each * count}; copy it again"
-        )
+    except ElfInvalid as error:
+        raise LibraryUnusable(f"{path} is {error}") from None

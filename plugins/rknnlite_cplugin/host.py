@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rknnlite_backend.crash import name_crashes
 from rknnlite_programs.childprocess import TIME_LIMIT, checked_limit
 
 from rknnlite import config
 from rknnlite.errors import ParamInvalid
-from rknnlite.native.crash import name_crashes
 from rknnlite.spi import OpHost, Probe
 from rknnlite.spi.custom_op import CustomOp
 

@@ -7,32 +7,25 @@ from __future__ import annotations
 
 import ctypes as ct
 import os
-import platform
 import re
-import struct
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rknnlite_backend.crash import caller
+from rknnlite_backend.elf import ElfInvalid, Kind, Machine, check_contents, of_this_python, read_header
 from rknnlite_programs import buildcache
 
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.files.reading import open_file, read_bytes
+from rknnlite.files.reading import read_bytes
 from rknnlite.log import logger
-from rknnlite.native.crash import caller
 
 from .own_copy import in_place, own_copy
 from .trial import try_loading
 
 __all__ = ["Library", "file_to_load", "is_elf", "name_runtime", "open_library", "symbols", "unsafe_reason"]
 
-_RISCV = 243
-_MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", _RISCV: "riscv"}
-_ET_REL, _ET_DYN, _PT_LOAD = 1, 3, 1
-_WIDE_HEADER = 64
-"""Bytes of the header of a 64-bit ELF file."""
 _VERSION = 1
 _SOURCE = Path(__file__).with_name("runtime_symbols.c")
 _SYMBOLS = "librknnlite_symbols.so"
@@ -58,19 +51,9 @@ class Library:
 def is_elf(path: Path) -> bool:
     """Whether a file is a shared library of this kind of format at all; False when it cannot be read."""
     try:
-        header = _header(path)
-    except OSError:
+        return read_header(path).kind == Kind.SHARED
+    except (ElfInvalid, OSError):
         return False
-    return header[:4] == b"\x7fELF" and _word(header, 16) == _ET_DYN
-
-
-def _header(path: Path) -> bytes:
-    with open_file(path) as file:
-        return file.read(64)
-
-
-def _word(header: bytes, at: int) -> int:
-    return int.from_bytes(header[at : at + 2], "little")
 
 
 def unsafe_reason(path: Path) -> str | None:
@@ -109,41 +92,20 @@ def open_library(path: Path, file: Path | None = None) -> Library:
 
 def _check_header(path: Path) -> None:
     try:
-        theirs, ours = _header(path), _header(Path(sys.executable))
+        theirs, ours = read_header(path), of_this_python()
+        if (theirs.machine, theirs.kind) == (Machine.RISCV, Kind.OBJECT):
+            raise ParamInvalid(f"{path}: an object for the RISC-V cores of RK182x; pass it as postprocess")
+        if not theirs.fits(ours):
+            raise ParamInvalid(
+                f"{path}: built for {theirs.processor}, this Python is {ours.processor}; compile the plugin for this machine"
+            )
+        if theirs.kind != Kind.SHARED:
+            raise ParamInvalid(f"{path}: an ELF file, but not a shared library; link it with -shared -fPIC")
+        check_contents(path)
     except OSError as error:
         raise ParamInvalid(f"{path}: {error.strerror}") from None
-    if theirs[:4] != b"\x7fELF" or len(theirs) < 52:
-        raise ParamInvalid(f"{path}: not a shared library (no ELF header)")
-    machine, kind = _word(theirs, 18), _word(theirs, 16)
-    if machine == _RISCV and kind == _ET_REL:
-        raise ParamInvalid(f"{path}: an object for the RISC-V cores of RK182x; pass it as postprocess")
-    if ours[:4] == b"\x7fELF" and (theirs[4:6], machine) != (ours[4:6], _word(ours, 18)):
-        raise ParamInvalid(
-            f"{path}: built for {_MACHINES.get(machine, f'machine {machine}')} ({32 * theirs[4]} bits), this Python "
-            f"is {platform.machine()}; compile the plugin for this machine"
-        )
-    if kind != _ET_DYN:
-        raise ParamInvalid(f"{path}: an ELF file, but not a shared library; link it with -shared -fPIC")
-    if not _complete(path, theirs):
-        raise ParamInvalid(f"{path}: the file ends before its contents do; copy or build it again")
-
-
-def _complete(path: Path, header: bytes) -> bool:
-    """Whether the parts that get mapped lie inside the file; the loader maps what is missing and crashes."""
-    wide = header[4] == 2
-    if wide and len(header) < _WIDE_HEADER:
-        return False
-    entry = struct.Struct("<I4xQ16xQ" if wide else "<II8xI")  # type, offset, size in the file
-    (start,) = struct.unpack_from("<Q", header, 32) if wide else struct.unpack_from("<I", header, 28)
-    entry_size, count = struct.unpack_from("<HH", header, 54 if wide else 42)
-    size = path.stat().st_size
-    if entry_size < entry.size or start + count * entry_size > size:
-        return False
-    with open_file(path) as file:
-        file.seek(start)
-        table = file.read(count * entry_size)
-    parts = (entry.unpack_from(table, number * entry_size) for number in range(count))
-    return all(offset + length <= size for kind, offset, length in parts if kind == _PT_LOAD)
+    except ElfInvalid as error:
+        raise ParamInvalid(f"{path}: {error}") from None
 
 
 def _load(path: Path, file: Path) -> tuple[Path, Any]:
@@ -154,7 +116,7 @@ def _load(path: Path, file: Path) -> tuple[Path, Any]:
         try:
             try_loading(path, file, [library._name for library in _kept.values()])
             return file, caller(f"plugin {path}", "loading the library")(ct.CDLL, str(file), os.RTLD_NOW)
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:  # what the linker says may hold names of the file
             text = str(error).replace(str(file), str(path))
         # no programs may run in the cache folder
         if "failed to map segment" in text and file != path.resolve():

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rknnlite_backend.crash import caller
+
 from rknnlite.abi import rknn_op as abi
-from rknnlite.native.crash import caller
 from rknnlite.tensor import DType, TensorAttr
 
 __all__ = ["Buffer", "NativeNode", "describe_attrs", "overwritten"]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.crash import caller
 
 from rknnlite import plugins
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ParamInvalid, RknnError, error_from_code
 from rknnlite.files.reading import read_bytes
-from rknnlite.native.crash import caller
 from rknnlite.native.forks import Owner
 from rknnlite.spi import GpuKernel
 from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin, put

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,14 @@ from rknnlite_backend.bindings import Bindings
 from rknnlite_backend.running import check_dup, in_order, no_data
 
 from rknnlite._version import __version__
-from rknnlite.errors import ContextInvalid
+from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
 from rknnlite.tensor import TensorAttr
 
+from .fidelity import Fidelity
 from .kernels.buffers import trim
-from .observers import Feeder
+from .observers import Changer, Feeder, Watches
 from .opened_model import ContextSettings, OpenedModel
 from .running_context import RecentRuns, RunningContext, unshared
 from .shape_variant import PreparedShapes
@@ -210,12 +211,22 @@ class CpuContext(RunningContext):
             file_size = len(self._opened.file.data)
             return memory_size(self._shapes.current.graph, file_size, self.batch, self.soc)
 
-    def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
+    def dump(
+        self,
+        directory: str | os.PathLike[str],
+        golden: Dump | None = None,
+        *,
+        change: Callable[[str, Array], Array] | None = None,
+    ) -> Dump:
+        """See ``Context``. ``change`` gets name and value of each tensor of a run in float and returns what stands in its place,
+        for nodes that read it and in the dump (not for operands that ``golden`` has)."""
+        if change is not None and (self._opened.fidelity is not Fidelity.FLOAT or self.batch > 1):
+            raise ParamInvalid("values are changed with fidelity='float' and without a batch only")
         with self.exclusive():
             self._settle()
             current, inputs = self._shapes.current, self._inputs_for("a dump")
             writer = self._opened.dump_writer(directory)
-            feeder = None if golden is None else _feeder(current, golden)
+            feeder = _feeder(current, golden, change)
             items = self._compute(current, inputs, None, writer, feeder)
             if self._post is not None:
                 from .postprocess import converted
@@ -248,6 +259,9 @@ class CpuContext(RunningContext):
         trim()
 
 
-def _feeder(current: ShapeVariant, golden: Dump) -> Watch:
-
-    return Feeder(current.plan.graph, golden)
+def _feeder(
+    current: ShapeVariant, golden: Dump | None, change: Callable[[str, Array], Array] | None
+) -> Watch | None:
+    graph = current.plan.graph
+    feeder = None if golden is None else Feeder(graph, golden)
+    return feeder if change is None else Watches(Changer(graph, change), feeder)

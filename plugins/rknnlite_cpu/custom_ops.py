@@ -14,7 +14,7 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
-from rknnlite.spi.custom_op import take_results
+from rknnlite.spi.custom_op import OPERATOR_ERRORS, take_results
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .values import Array, decode, encode
@@ -83,14 +83,14 @@ class CustomNode:
         try:
             results = getattr(self._op, step)(self._ctx, inputs, outputs)
             if results is not None and step == "compute":
-                take_results(results, outputs)
+                take_results(results, outputs, self._where)
         except UseBuiltin:
             raise
-        except Exception as error:
+        except OPERATOR_ERRORS as error:
             raise self._failure(step, inputs, error) from error
         return outputs
 
-    def _failure(self, step: str, inputs: list[Array], error: Exception) -> CustomOpFailed:
+    def _failure(self, step: str, inputs: list[Array], error: BaseException) -> CustomOpFailed:
         if isinstance(error, RknnError):
             cause = str(error)
         else:
@@ -115,7 +115,7 @@ def _left_out(node: Node) -> str:
 def _destroy(op: CustomOp, ctx: OpContext) -> None:
     try:
         op.destroy(ctx)
-    except Exception as error:
+    except OPERATOR_ERRORS as error:
         logger.warning(
             "custom operator %s failed in destroy at node %s: %s: %s",
             op.op_type,

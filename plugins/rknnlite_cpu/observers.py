@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rknnlite_backend.running import run_late
@@ -21,7 +21,7 @@ from .values import Array, decode, encode, stored_elements
 if TYPE_CHECKING:
     from rknnlite_insight.dumps import Dump, TensorSink
 
-__all__ = ["Deadline", "Feeder", "Recorder", "Stopwatch", "Watches"]
+__all__ = ["Changer", "Deadline", "Feeder", "Recorder", "Stopwatch", "Watches"]
 
 
 class Stopwatch(Watch):
@@ -65,6 +65,27 @@ class Feeder(Watch):
             real = self._golden.value(tensor.name)
             if real.shape == tuple(tensor.shape):
                 values[index] = encode(real, tensor)
+
+
+class Changer(Watch):
+    """Puts what ``change`` makes of a tensor, by its name, in the tensor's place, for all that read it."""
+
+    def __init__(self, graph: Graph, change: Callable[[str, Array], Array]) -> None:
+        self._tensors = graph.tensors
+        self._change = change
+        self._inputs = set(graph.inputs)
+
+    def before(self, step: Step, values: dict[int, Array]) -> None:
+        for index in self._inputs.intersection(step.sources):
+            self._put(index, values)
+            self._inputs.discard(index)
+
+    def after(self, step: Step, seconds: float, values: dict[int, Array]) -> None:
+        for index in step.targets:
+            self._put(index, values)
+
+    def _put(self, index: int, values: dict[int, Array]) -> None:
+        values[index] = self._change(self._tensors[index].name, values[index])
 
 
 class Recorder(Watch):
@@ -116,6 +137,6 @@ class Watches(Watch):
         for watch in self._watches:
             watch.before(step, values)
 
-    def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
+    def after(self, step: Step, seconds: float, values: dict[int, Array]) -> None:
         for watch in self._watches:
             watch.after(step, seconds, values)

@@ -72,8 +72,8 @@ class Watch:
     def before(self, step: Step, values: dict[int, Array]) -> None:
         """Called before a step; may replace the values of its operands."""
 
-    def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
-        """Called when the results of a step are among the values, before operands are dropped."""
+    def after(self, step: Step, seconds: float, values: dict[int, Array]) -> None:
+        """Called when the results of a step are among the values, before operands are dropped; may replace the results."""
 
 
 class Tiers(Protocol):

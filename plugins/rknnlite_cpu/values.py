@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.graph import Tensor
 
-from rknnlite.log import logger
 from rknnlite.quant import RANGES, to_integer
+from rknnlite.spi.custom_op import tell_nan
 from rknnlite.tensor import DType
 
 from .kernels.buffers import empty
@@ -88,7 +88,7 @@ def decode(values: Array, tensor: Tensor) -> Array:
 def encode(real: Array, tensor: Tensor, where: str = "") -> Array:
     """Real value -> runtime value of ``tensor``: quantised, rounded to its float type, or cast.
 
-    A NaN that is quantised is stored as 0; ``where`` names the node in the warning about it.
+    A NaN in integers is stored as 0; ``where`` names the node in the warning about it.
     """
     if tensor.quant is not None:
         real = np.asarray(real, np.float32)
@@ -101,13 +101,10 @@ def encode(real: Array, tensor: Tensor, where: str = "") -> Array:
         return round_bf16(np.asarray(real, np.float32))
     if tensor.dtype is DType.FLOAT32:
         return np.asarray(real, np.float32)
-    return to_integer(np.asarray(real), tensor.dtype.numpy)
-
-
-@functools.lru_cache(maxsize=1024)
-def _warn_of_nan(where: str, name: str, dtype: str) -> None:
-    """Once per tensor of a node."""
-    logger.warning("%s: NaN in %s, which is %s: stored as 0", where or "a node", name, dtype)
+    real = np.asarray(real)
+    if real.dtype.kind == "f" and np.isnan(real.min(initial=0)):
+        tell_nan(where or "a node", tensor.name, tensor.dtype.short)
+    return to_integer(real, tensor.dtype.numpy)
 
 
 def storing(tensor: Tensor) -> Callable[[Array, Array], Any]:
@@ -135,7 +132,7 @@ def _quantise(real: Array, tensor: Tensor, out: Array, where: str = "") -> None:
         np.rint(out, out=out)
     out.clip(*centred_range(tensor), out=out)
     if np.isnan(out.min(initial=0)):  # one pass: the smallest of anything with a NaN is NaN
-        _warn_of_nan(where, tensor.name, tensor.dtype.short)
+        tell_nan(where or "a node", tensor.name, tensor.dtype.short)
         out[np.isnan(out)] = -tensor.quant.zero_point
 
 

@@ -243,7 +243,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(("Sub",), _BROADCAST, rknn1=("SUBTRACT",)),
     Operator(("SubRelu",), _BROADCAST),
     Operator(("Sum",), _BROADCAST),
-    Operator(("Where",), _BROADCAST),
+    Operator(("Where",), _BROADCAST, rknn1=("UPSAMPLE",)),
     Operator(("Xor",), _BROADCAST),
     # of other elements too, or of parameters per channel
     Operator(("BatchNormalization",), _SAME, rknn1=("BATCH_NORM",)),

@@ -2,9 +2,9 @@
 
 * Comparing: ``run_comparison`` (``compare``), ``compared_run``, ``board_comparison``, ``tensor_matching``, ``tensor_error``,
   ``comparison``; ``error_analysis`` and ``verdict``: where an error is born, and in words; ``plot``. ``ways``: one
-  file in float, as the simulator, as a chip.
-* Tensors of a run: ``dumps``. Networks in ONNX: ``onnx_run``, ``onnx_custom_nodes``, ``onnx_export``. ``one_node``: an operator
-  alone.
+  file in float, as the simulator, as a chip. ``causes``: why the accuracy is gone; ``stored_values``: what a tensor keeps.
+* Tensors of a run: ``dumps``. Networks in ONNX: ``onnx_run``, ``onnx_inputs``, ``onnx_custom_nodes``, ``onnx_export``.
+  ``one_node``: an operator alone.
 * ``commands`` and ``health``: ``compare``, ``perf``, ``bench``, ``top``, ``check``, and what ``doctor`` says of machine and
   models; ``remote_board``: the same from afar.
 """
@@ -21,6 +21,7 @@ from rknnlite.spi.public_name import PublicName
 if TYPE_CHECKING:
     from rknnlite.spi.command import Command
 
+    from .causes import Cause, Diagnosis, diagnose
     from .comparison import BoardRun, Comparison, Group
     from .error_analysis import judge
     from .health import look_afar
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BoardRun",
+    "Cause",
     "Comparison",
+    "Diagnosis",
     "Distance",
     "Group",
     "Kind",
@@ -45,6 +48,7 @@ __all__ = [
     "WaysRow",
     "compare",
     "compare_ways",
+    "diagnose",
     "judge",
     "look_afar",
     "rknnlite_register_commands",
@@ -53,6 +57,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "causes": ("Cause", "Diagnosis", "diagnose"),
     "health": ("look_afar",),
     "comparison": ("BoardRun", "Comparison", "Group"),
     "error_analysis": ("judge",),

@@ -22,7 +22,7 @@ from rknnlite.tensor import Layout
 from .dumps import Dump, DumpWriter
 from .onnx_run import dump_onnx
 
-__all__ = ["Run", "Side"]
+__all__ = ["Run", "Side", "normalised"]
 
 Array = NDArray[Any]
 Side = Union[str, "os.PathLike[str]", Context, Dump]
@@ -125,7 +125,7 @@ class Run:
         """What a network in float gets for this side's inputs: normalised, NCHW."""
         if self._io and self.context is not None:
             items = self._collect(inputs, layout)
-            return {io.name: _normalised(item, io) for io, item in zip(self._io, items)}
+            return {io.name: normalised(item, io) for io, item in zip(self._io, items)}
         if self._dump is None:
             raise ParamInvalid("two ONNX files: say what they get with reference_inputs={name: array}")
         names = [tensor.name for tensor in self._dump.tensors if tensor.role == "input"]
@@ -168,10 +168,13 @@ def _dump_context(context: Context, items: list[Input], folder: Path, label: str
         return writer.close(), why
 
 
-def _normalised(item: Input, io: IoTensor) -> Array:
+def normalised(item: Input, io: IoTensor) -> Array:
+    """An input as the network in float gets it: NCHW, in the order of its channels, less mean, by deviation."""
     data = item.data
     if data.ndim == 4 and item.layout is not Layout.NCHW:
         data = data.transpose(0, 3, 1, 2)
+    if io.reorder and data.ndim == 4:
+        data = data[:, list(io.reorder)]
     if not (io.quant is not None or io.dtype.is_float):
         return data
     real: Array = np.asarray(data, np.float32)

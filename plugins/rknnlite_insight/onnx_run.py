@@ -29,7 +29,10 @@ def dump_onnx(
     ops: Sequence[CustomOp] = (),
     shape_of: ShapeOf = lambda name: None,
 ) -> Dump:
-    """Run the network on real values (NCHW) and write every tensor of it to ``folder``.
+    """Run the network on real values (NCHW) and write every tensor of it to ``folder``, in order of computation.
+
+    A tensor that is read by nothing but a Relu is written as that leaves it, and ``info["before_relu"]`` of the dump names it:
+    converters make one layer of both, or move the Relu, and nobody sees what lies below zero.
 
     Args:
         inputs: by name; where no name fits, in the order of the network's inputs.
@@ -65,13 +68,18 @@ def dump_onnx(
         session = _session(runtime, network, path, missing_ops)
         feeds = _feeds(session.get_inputs(), inputs, path)
         values = _run(session, feeds, path)
-    writer = DumpWriter(folder, model=str(path), backend="onnxruntime", fidelity="float")
+    hidden = _before_relu(network.graph, made_by)
+    order = {name: number for number, name in enumerate(made_by)}
+    writer = DumpWriter(
+        folder, model=str(path), backend="onnxruntime", fidelity="float", before_relu=sorted(hidden)
+    )
     for name, value in feeds.items():
         writer.add(name, value, dtype=_type(value), op="InputOperator", role="input")
-    for name, value in values.items():
+    for name, value in sorted(values.items(), key=lambda pair: order.get(pair[0], -1)):
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
             op, node, added = made_by.get(name, ("", "", False))
             role = "activation" if added else "output"
+            value = np.maximum(value, 0) if name in hidden else value
             writer.add(name, value, dtype=_type(value), op=op, node=node, role=role)
     return writer.close()
 
@@ -110,6 +118,15 @@ def _made_by(graph: Any) -> dict[str, tuple[str, str, bool]]:
         for name in node.output
         if name
     }
+
+
+def _before_relu(graph: Any, made_by: Mapping[str, tuple[str, str, bool]]) -> set[str]:
+    """Tensors whose every reader is a Relu."""
+    readers: dict[str, set[str]] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, set()).add(str(node.op_type))
+    return {name for name, (_, _, added) in made_by.items() if added and readers.get(name) == {"Relu"}}
 
 
 def _expose(onnx: Any, graph: Any, made_by: Mapping[str, tuple[str, str, bool]]) -> None:

@@ -14,12 +14,12 @@ from .board_comparison import BoardSide
 from .compared_run import Run
 from .comparison import Comparison, distance, length
 from .dumps import Dump, DumpedTensor
+from .stored_values import stored_values
 from .tensor_error import Distance, TensorError
 
 __all__ = ["Steps", "match"]
 
 Array = NDArray[Any]
-_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
 class Steps:
@@ -50,6 +50,7 @@ def match(
     found: list[TensorError] = []
     unmatched: list[str] = []
     unseen = 0
+    behind_relu = {name for run in (model, reference) for name in run.dump.info.get("before_relu", ())}
     steps = Steps(progress, len(model.dump.names))
     for name in model.dump.names:
         steps.next(name)
@@ -61,6 +62,9 @@ def match(
             continue
         entry = model.dump.entry(name)
         real = third.value_of(name, value.size) if third is not None else None
+        if name in behind_relu:  # judged behind its own Relu: what lies below zero is seen by nobody
+            value, other = np.maximum(value, 0), np.maximum(other, 0)
+            real = None if real is None else np.maximum(real, 0)
         ran, ran_alone = (None, None) if board is None else board.errors(name, value, other)
         found.append(
             TensorError(
@@ -69,7 +73,7 @@ def match(
                 tuple(value.shape),
                 entry.role,
                 distance(value, other),
-                _alone(model.dump, alone, name, value, other),
+                _alone(model.dump, alone, name, value, other, name in behind_relu),
                 _time(model.dump, name),
                 None if real is None else distance(value, real),
                 None if real is None else distance(other, real),
@@ -102,25 +106,20 @@ def match(
     )
 
 
-def _alone(dump: Dump, alone: Dump | None, name: str, value: Array, golden: Array) -> Distance | None:
+def _alone(
+    dump: Dump, alone: Dump | None, name: str, value: Array, golden: Array, behind_relu: bool
+) -> Distance | None:
     """The error of a layer alone: on golden values, or the board's result against the reference on the board's values."""
     if alone is None:
         return None
-    return distance(
-        value if dump.of_board else alone.value(name), alone.value(name) if dump.of_board else golden
-    )
+    found = np.maximum(alone.value(name), 0) if behind_relu else alone.value(name)
+    return distance(value if dump.of_board else found, found if dump.of_board else golden)
 
 
 def _stored(golden: Array, entry: DumpedTensor) -> Distance | None:
     """What rounding to a tensor's own integers, with their range, takes from the values of the other side."""
-    if not entry.scale or entry.zero_point is None or entry.dtype.lower() not in _INTEGERS:
-        return None
-    limits = np.iinfo(entry.dtype.lower())
-    with np.errstate(invalid="ignore", over="ignore"):
-        integers = np.rint(golden.astype(np.float32) / np.float32(entry.scale)) + entry.zero_point
-        return distance(
-            (integers.clip(limits.min, limits.max) - entry.zero_point) * np.float32(entry.scale), golden
-        )
+    held = stored_values(golden, entry) if entry.scale else None
+    return None if held is None else distance(held, golden)
 
 
 def _time(dump: Dump, name: str) -> float | None:

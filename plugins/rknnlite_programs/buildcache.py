@@ -68,7 +68,7 @@ def cache_dir(lasting: bool = False) -> Path:
     when this process has ended (``lasting``), where only a temporary folder could be had.
     """
     try:
-        folder = _named_folder()
+        folder = config.cache_folder()
         make_private(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(f"{folder} is not writable")
@@ -109,13 +109,6 @@ def _replaceable(place: Path) -> bool:
     """Whether anybody may rename what lies in a folder: all may write there, and no sticky bit keeps what is another's."""
     mode = place.stat().st_mode
     return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
-
-
-def _named_folder() -> Path:
-    named = config.get("cache")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rknnlite"
 
 
 @functools.lru_cache(maxsize=1)

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any, Optional
 
+from rknnlite_backend.crash import named
 from rknnlite_backend.library import FunctionMissing, OncePerFile, Search, check_elf, open_library
 
 from rknnlite import config
-from rknnlite.native.crash import named
 
 from .abi.params import DEFAULTS, RKLLMDefaultParamSpace
 from .abi.revisions import REVISIONS, versions_with

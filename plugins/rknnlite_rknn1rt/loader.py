@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rknnlite_backend.crash import named
 from rknnlite_backend.library import (
     FunctionMissing,
     LibraryIncomplete,
@@ -21,7 +22,6 @@ from rknnlite_backend.library import (
 )
 
 from rknnlite import config
-from rknnlite.native.crash import named
 
 if TYPE_CHECKING:
     from .abi import Flavour

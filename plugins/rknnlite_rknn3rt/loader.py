@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rknnlite_backend.crash import named
 from rknnlite_backend.library import (
     FunctionMissing,
     OncePerFile,
@@ -24,7 +25,6 @@ from rknnlite_backend.library import (
 )
 
 from rknnlite import config
-from rknnlite.native.crash import named
 
 if TYPE_CHECKING:
     from rknnlite_backend.abi import rknn3

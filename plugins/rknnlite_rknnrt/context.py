@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.crash import calls
 from rknnlite_backend.native_objects import abandon_after_fork
 from rknnlite_backend.rknn_calls import as_nchw, as_nhwc, check_counts
 from rknnlite_backend.running import both_paths, check_dup, frame_late, not_prepared, not_run, partly_bound
@@ -15,7 +16,6 @@ from rknnlite_backend.running import both_paths, check_dup, frame_late, not_prep
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, RunTimeout
 from rknnlite.formats import ModelFile
-from rknnlite.native.crash import calls
 from rknnlite.spi import AttrKind, Context, Input, OpenOptions, Step
 from rknnlite.spi.arguments import explain
 from rknnlite.spi.exclusive import AT_WORK, FREE

@@ -19,7 +19,7 @@ from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
-from rknnlite.spi.custom_op import take_results, unregistered
+from rknnlite.spi.custom_op import OPERATOR_ERRORS, take_results, unregistered
 from rknnlite.tensor import DType
 
 from . import abi
@@ -192,13 +192,13 @@ class _Calls:
             try:
                 results = getattr(self._op, step)(ctx, inputs, outputs)
                 if results is not None and step == "compute":
-                    take_results(results, outputs)
+                    take_results(results, outputs, f"custom operator {self._op.op_type}")
             finally:
                 attrs.pointer = None
         except UseBuiltin:
             self._nodes.pop(_node_key(pointer), None)
             return abi.SKIP_CUSTOM_OP_COMPUTE
-        except Exception as error:
+        except OPERATOR_ERRORS as error:
             self._failures.append(self._failure(step, inputs, error))
             if step == "init":
                 self._nodes.pop(_node_key(pointer), None)
@@ -223,7 +223,7 @@ class _Calls:
             self._nodes[key] = OpContext(node, inputs, outputs)
         return self._nodes[key]
 
-    def _failure(self, step: str, inputs: list[Array], error: Exception) -> CustomOpFailed:
+    def _failure(self, step: str, inputs: list[Array], error: BaseException) -> CustomOpFailed:
         failure = CustomOpFailed(
             f"custom operator {self._op.op_type} ({self._op.describe()}) failed in {step} on inputs "
             f"{[list(array.shape) for array in inputs]}: {type(error).__name__}: {error}"

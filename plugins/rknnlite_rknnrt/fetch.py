@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_backend.addresses import address
+from rknnlite_backend.crash import calls
 from rknnlite_backend.rknn_calls import check_filled, unfit_arrays
 
-from rknnlite.native.crash import calls
 from rknnlite.tensor import TensorAttr
 
 from . import abi

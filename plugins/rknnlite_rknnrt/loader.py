@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from rknnlite_backend.crash import named
 from rknnlite_backend.library import (
     FunctionMissing,
     LibraryIncomplete,
@@ -22,7 +23,6 @@ from rknnlite_backend.library import (
 )
 
 from rknnlite import config
-from rknnlite.native.crash import named
 
 __all__ = ["SEARCH", "Library", "load"]
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rknnlite_backend.abi.rknn_matmul import Io, QuantParams, Shape
+from rknnlite_backend.crash import calls
 from rknnlite_backend.matmul import check_fits, check_limits
 from rknnlite_backend.matrices import info_of, matrix_of, matrix_struct
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.log import logger
-from rknnlite.native.crash import calls
 from rknnlite.spi import Memory
 from rknnlite.spi.matmul import MatmulContext, MatmulShape, MatmulSpec, MatmulTensor
 

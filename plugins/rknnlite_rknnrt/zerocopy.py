@@ -8,10 +8,10 @@ from __future__ import annotations
 import ctypes as ct
 from typing import TYPE_CHECKING
 
+from rknnlite_backend.crash import calls
 from rknnlite_backend.running import both_paths
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.native.crash import calls
 from rknnlite.spi import AttrKind, Memory
 from rknnlite.tensor import TensorAttr
 

@@ -1,6 +1,6 @@
-"""Crashes, other processes, and what this machine is; for plugins.
+"""Other processes, and what this machine is; for plugins.
 
-* ``crash`` makes sense of crashes.
-* ``processes`` and ``forks``: other processes of Python, and what does not survive a fork. ``first_import``: one that may crash.
+* ``processes`` and ``forks``: other processes of Python, and what does not survive a fork. ``first_import``: one that may crash;
+  ``remembered``: whether it did.
 * ``board`` and ``processors``: this machine.
 """

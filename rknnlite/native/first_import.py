@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
-import json
 import os
 import signal
 import subprocess
@@ -19,17 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import config
-from ..files.json_text import parse_json
-from ..files.reading import read_bytes
-from ..files.writing import writing
 from .processes import ending, python_main
+from .remembered import recall, remember
 
 __all__ = ["main", "why_not_here"]
 
 _TIME_LIMIT = 60.0
 _MOST_FILES = 2000
-_MOST_KEPT = 1 << 20
 _DONE = "done"
 _trying = False
 """This is the process that tries one: it enters everything itself."""
@@ -40,18 +35,13 @@ def why_not_here(name: str, value: str) -> tuple[str, str]:
     files = "" if _trying or not sys.executable else _state(value)
     if not files:
         return "", ""
-    kept = _kept()
-    known = kept.get(name)
+    known = recall("plugins").get(name)
     if isinstance(known, list) and len(known) == 3 and known[0] == files:
         return str(known[1]), str(known[2])
     found = _tried(value)
     if found is None:
         return "", ""
-    with contextlib.suppress(OSError, RuntimeError):  # no home, no room: it is tried again next time
-        folder = _folder()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with writing(folder / "plugins.json", 0o600, lasting=False) as file:
-            file.write(json.dumps({**kept, name: [files, *found]}, indent=1).encode())
+    remember("plugins", name, [files, *found])
     return found
 
 
@@ -109,23 +99,6 @@ def main() -> None:
 
 def _say(steps: int, step: str) -> None:
     os.write(steps, f"{step}\n".encode())
-
-
-def _folder() -> Path:
-    named = config.get("cache")
-    return (
-        Path(named)
-        if named
-        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rknnlite"
-    )
-
-
-def _kept() -> dict[str, Any]:
-    try:
-        kept = parse_json(read_bytes(_folder() / "plugins.json", _MOST_KEPT))
-    except (OSError, RuntimeError, ValueError):
-        return {}
-    return kept if isinstance(kept, dict) else {}
 
 
 def _state(value: str) -> str:

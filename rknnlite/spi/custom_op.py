@@ -7,6 +7,7 @@ is registered by callback. Public names are re-exported by ``rknnlite.spi``.
 from __future__ import annotations
 
 import abc
+import functools
 import inspect
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParamInvalid, RknnError
+from ..log import logger
 from ..quant import to_integer
 from ..tensor import TensorAttr
 from .plugin_problems import note
 
 __all__ = [
+    "OPERATOR_ERRORS",
     "Contested",
     "CustomOp",
     "CustomOpFailed",
@@ -35,10 +38,13 @@ __all__ = [
     "distinct",
     "put",
     "take_results",
+    "tell_nan",
     "unregistered",
 ]
 
 Array = NDArray[Any]
+OPERATOR_ERRORS = (Exception, SystemExit)
+"""What an operator's calls raise of their own: all but an interrupt of the program."""
 OpSource = Union["CustomOp", Any, str, "os.PathLike[str]"]
 """What may stand for an operator: a CustomOp, the PC toolkit's plain class, or the path of a compiled one."""
 
@@ -194,7 +200,8 @@ class _PlainOp(CustomOp):
 
     def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
         # Copies, because such classes may work on their inputs in place.
-        take_results(self.op.compute(ctx.node, [np.array(array) for array in inputs]), outputs)
+        results = self.op.compute(ctx.node, [np.array(array) for array in inputs])
+        take_results(results, outputs, f"operator {self.op_type} at {ctx.node.name}")
 
     def describe(self) -> str:
         return f"{type(self.op).__module__}.{type(self.op).__qualname__}"
@@ -228,8 +235,8 @@ class _FullOp(CustomOp):
         return f"{type(self.op).__module__}.{type(self.op).__qualname__}"
 
 
-def take_results(results: Any, outputs: Sequence[Array]) -> None:
-    """Copy what ``compute`` returned into the outputs; raises ValueError where it does not fit.
+def take_results(results: Any, outputs: Sequence[Array], where: str = "a node") -> None:
+    """Copy what ``compute`` returned into the outputs; raises ValueError where it does not fit. ``where`` tells of NaN.
 
     A backend that calls operators hands everything to it that is not None.
     """
@@ -240,7 +247,7 @@ def take_results(results: Any, outputs: Sequence[Array]) -> None:
         raise ValueError(f"compute must return a list of {len(outputs)} arrays, it returned {got}")
     apart = [_apart(np.asarray(result), number, outputs) for number, result in enumerate(results)]
     for number, (target, result) in enumerate(zip(outputs, apart)):
-        _store(target, result, number)
+        _store(target, result, number, where)
 
 
 def _apart(result: Array, number: int, outputs: Sequence[Array]) -> Array:
@@ -249,7 +256,7 @@ def _apart(result: Array, number: int, outputs: Sequence[Array]) -> Array:
     return result.copy() if any(np.may_share_memory(result, other) for other in others) else result
 
 
-def _store(target: Array, result: Array, number: int) -> None:
+def _store(target: Array, result: Array, number: int, where: str) -> None:
     """Copy a result into its output; axes of length one may differ, anything else may not."""
     if result.dtype.kind not in "biuf":
         raise ValueError(f"output {number} is no array of numbers, it has type {result.dtype}")
@@ -259,7 +266,15 @@ def _store(target: Array, result: Array, number: int) -> None:
                 f"output {number} has shape {list(result.shape)}, the model says {list(target.shape)}"
             )
         result = result.reshape(target.shape)
+    if result.dtype.kind == "f" and target.dtype.kind in "iu" and np.isnan(result).any():
+        tell_nan(where, f"output {number}", str(target.dtype))
     put(target, result)
+
+
+@functools.lru_cache(maxsize=1024)
+def tell_nan(where: str, name: str, dtype: str) -> None:
+    """Once per tensor of a node."""
+    logger.warning("%s: NaN in %s, which is %s: stored as 0", where, name, dtype)
 
 
 def put(target: Array, result: Array) -> None:

@@ -447,10 +447,28 @@ def test_compare_with_dumps_and_a_threshold(call: Call, tmp_path: Path) -> None:
     assert "is below" in done.err
 
 
-def test_compare_needs_one_side_that_knows_its_inputs(call: Call, tmp_path: Path) -> None:
-    done = call("compare", tmp_path / "a.onnx", tmp_path / "b.onnx")
-    assert done.code == Exit.USAGE
-    assert ".rknn" in done.err
+def test_compare_two_networks_in_onnx(call: Call, tmp_path: Path) -> None:
+    needs("onnx")
+    needs("onnxruntime")
+    import onnx
+
+    import rknnlite
+
+    network = rknnlite.to_onnx(genuine("per_tensor.rk3588.i8"))
+    one, two = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    one.write_bytes(network.SerializeToString())
+    weights = next(tensor for tensor in network.graph.initializer if len(tensor.dims) == 4)
+    weights.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weights) * 2, weights.name))
+    two.write_bytes(network.SerializeToString())
+    assert "Identical" in call("compare", one, one).out
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((1, 12, 10, 3), np.float32))
+    nhwc = call("compare", one, two, tmp_path / "x.npy", "--min-cosine", "0.999", "--json")
+    assert nhwc.code == Exit.BELOW and nhwc.data["verdict"]["kind"] == "WRONG"
+    np.save(tmp_path / "x.npy", np.load(tmp_path / "x.npy").transpose(0, 3, 1, 2))
+    nchw = call("compare", one, two, tmp_path / "x.npy", "--layout", "nchw", "--json")
+    assert nchw.data["tensors"] == nhwc.data["tensors"]
+    done = call("compare", one, tmp_path / "gone.onnx")
+    assert done.code not in (Exit.OK, Exit.BELOW) and "gone.onnx" in done.err
 
 
 def test_no_write_permission(call: Call) -> None:

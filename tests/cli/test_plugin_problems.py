@@ -172,7 +172,7 @@ def test_a_folder_that_others_can_write(call: Call, folder: Path) -> None:
 def test_a_broken_library_until_it_is_gone(call: Call, folder: Path) -> None:
     library = folder / "librkcst_broken.so"
     library.write_bytes(b"\x7fELF")
-    text = f"operator plugin {library} is skipped: not a shared library (no ELF header)"
+    text = f"operator plugin {library} is skipped: no shared library (no ELF header); copy it again"
     assert text in problem(call, "cplugin")
     assert text in missing_operator(call)
     library.unlink()
@@ -267,5 +267,5 @@ def test_a_library_that_crashes_is_named_and_the_others_stay(tmp_path: Path) -> 
     assert listed.returncode == Exit.OK, listed.stderr
     (found,) = (e for e in json.loads(listed.stdout.splitlines()[-1]) if e["name"] == "cplugin")
     assert "librkcst_bad.so" in found["problem"]
-    assert "loading it ended a process of its own by SIGABRT" in found["problem"]
+    assert "loading it in a process of its own ended with signal 6 (SIGABRT)" in found["problem"]
     assert found["offers"]["custom operators"] == ["cstDualResidual"]

@@ -71,6 +71,7 @@ FORMER = {
     "rknnlite.accuracy": ("rknnlite_insight", "judge"),
     "rknnlite.protocol.requests": ("rknnlite_protocol.requests", "InferRequest"),
     "rknnlite.native.addresses": ("rknnlite_backend.addresses", "view"),
+    "rknnlite.native.crash": ("rknnlite_backend.crash", "caller"),
     "rknnlite.native.objects": ("rknnlite_backend.native_objects", "Native"),
     "rknnlite.spi.dumps": ("rknnlite_insight.dumps", "Dump"),
     "rknnlite.spi.lowering": ("rknnlite_graph.lowering", "Lowering"),

@@ -104,7 +104,7 @@ def test_named_tuples_are_objects_in_json() -> None:
 
 def test_reporting_crashes_needs_no_enumerations_of_signals() -> None:
     assert "signal" not in run(
-        f"{BEFORE}from rknnlite.native.crash import name_crashes; name_crashes()\n{NEW}"
+        f"{BEFORE}from rknnlite_backend.crash import name_crashes; name_crashes()\n{NEW}"
     )
 
 

@@ -290,3 +290,30 @@ def test_older_containers_tell_as_much() -> None:
     context = open_cpu(found[0])
     context.infer([np.zeros(attr.dims, np.uint8) for attr in context.inputs])
     assert len(context.perf_table()) >= 3 and context.memory().weight >= 0
+
+
+# -- values in the place of others -----------------------------------------------------------------------------
+
+
+def test_values_that_are_changed(tmp_path: Path) -> None:
+    """What stands in a tensor's place is what its readers get, and what is written."""
+    with rknnlite.open(genuine(TWO), backend="cpu", fidelity="float") as context:
+        context.infer(golden_of(TWO).inputs)
+        plain = context.dump(tmp_path / "plain")
+        same = context.dump(tmp_path / "same", change=lambda name, value: value)
+        for name in plain.names:
+            assert np.array_equal(plain.value(name), same.value(name))
+        asked: list[str] = []
+
+        def change(name: str, value: Any) -> Any:
+            asked.append(name)
+            return np.zeros_like(value) if name == plain.names[0] else value
+
+        changed = context.dump(tmp_path / "changed", change=change)
+        assert asked.count(plain.names[0]) == 1 and set(asked) == set(plain.names)
+        last = plain.names[-1]
+        assert not np.array_equal(plain.value(last), changed.value(last))
+    with open_cpu(genuine(TWO)) as context:
+        context.infer(golden_of(TWO).inputs)
+        with pytest.raises(ParamInvalid, match="fidelity='float'"):
+            context.dump(tmp_path / "no", change=change)

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from rknnlite.api.custom_op import get_node_attr
+from rknnlite.formats.slots import UnionCode
 from rknnlite.spi import CustomOp, OpContext
+from tests.support import handmade
 from tests.support.corpus import EXAMPLES, Golden, goldens
+from tests.support.flat import I8, build
 
 DATA = Path(__file__).parent / "data"
 DUAL = EXAMPLES / "custom_op" / "dual_for_RK3588.rknn"
@@ -78,3 +81,17 @@ class Probe:
         self.seen = {name: get_node_attr(node, name) for name in names}
         self.seen["types"] = [array.dtype.name for array in inputs]
         return [x * np.float32(1.0003) + np.float32(0.3), i + 1]
+
+
+INT64 = 7
+
+
+def argmax_model() -> bytes:
+    """fp16 in, ArgMax over the five channels, int64 out."""
+    tensors = [
+        handmade.tensor("x", (1, 5, 4, 6), handmade.INPUT),
+        handmade.tensor("y", (1, 1, 4, 6), handmade.OUTPUT, INT64),
+    ]
+    argmax = handmade.node("ArgMax", [0], [1], s7=I8(UnionCode.ARG_MAX), s8={0: 1})
+    nodes = [handmade.node("InputOperator", [], [0]), argmax, handmade.node("OutputOperator", [1], [])]
+    return handmade.container(build(handmade.root([handmade.graph(tensors, nodes, [0], [1])])))

@@ -17,14 +17,11 @@ from rknnlite_programs.buildcache import cache_dir
 
 import rknnlite
 from rknnlite.errors import ParamInvalid
-from rknnlite.formats.slots import UnionCode
 from rknnlite.spi import CustomOpFailed
-from tests.support import handmade
 from tests.support.corpus import fixture_file
-from tests.support.flat import I8, build
 
 from .conftest import C_SOURCES, CUSTOM_OP
-from .models import DUAL, PROBE, PlainDual, dual_golden, probe_golden
+from .models import DUAL, PROBE, PlainDual, argmax_model, dual_golden, probe_golden
 from .test_python_ops import SOCS, assert_close_to_simulator
 
 pytest.importorskip("pyopencl")
@@ -166,24 +163,12 @@ def test_a_kernel_file_is_looked_for_in_the_working_directory_too(
 
 # -- tensors that are no real numbers ---------------------------------------------------------------------------
 
-INT64 = 7
 ARGMAX_SOURCE = """
 __kernel void argmax(__global const float *x, __global float *y, int plane)
 { int i = get_global_id(0), best = 0;
   for (int c = 1; c < 5; c++) if (x[c * plane + i] > x[best * plane + i]) best = c;
   y[i] = best; }
 """
-
-
-def argmax_model() -> bytes:
-    """fp16 in, ArgMax over the five channels, int64 out."""
-    tensors = [
-        handmade.tensor("x", (1, 5, 4, 6), handmade.INPUT),
-        handmade.tensor("y", (1, 1, 4, 6), handmade.OUTPUT, INT64),
-    ]
-    argmax = handmade.node("ArgMax", [0], [1], s7=I8(UnionCode.ARG_MAX), s8={0: 1})
-    nodes = [handmade.node("InputOperator", [], [0]), argmax, handmade.node("OutputOperator", [1], [])]
-    return handmade.container(build(handmade.root([handmade.graph(tensors, nodes, [0], [1])])))
 
 
 @pytest.mark.parametrize("kind", ["kernel", "compiled"])

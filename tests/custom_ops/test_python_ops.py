@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import re
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.spi.custom_op import as_custom_op
 from tests.support.corpus import fixture_file
 
-from .models import DUAL, PROBE, FullDual, PlainDual, Probe, dual_golden, probe_golden
+from .models import DUAL, PROBE, FullDual, PlainDual, Probe, argmax_model, dual_golden, probe_golden
 
 SOCS = ["RK3562", "RK3566_RK3568", "RK3576", "RK3588", "RV1126B"]
 
@@ -208,7 +209,7 @@ def test_the_face_answers_minus_one_for_what_is_no_operator(capfd: pytest.Captur
 # -- mistakes ----------------------------------------------------------------------------------------------------
 
 
-def failing(step: str, error: Exception) -> FullDual:
+def failing(step: str, error: BaseException) -> FullDual:
     def raising(*args: Any) -> None:
         raise error
 
@@ -223,6 +224,14 @@ def test_a_model_without_its_operator_opens_and_does_not_run() -> None:
             context.infer(dual_golden().inputs)
         context.register_ops([PlainDual()])
         assert_close_to_simulator(context.infer(dual_golden().inputs), context)
+
+
+@pytest.mark.parametrize("step", ["init", "compute"])
+def test_an_operator_that_exits_has_failed_and_the_program_goes_on(step: str) -> None:
+    with pytest.raises(CustomOpFailed, match=f"failed in {step} at node .*: SystemExit: no licence"):
+        rknnlite.open(DUAL, custom_ops=[failing(step, SystemExit("no licence"))]).infer(dual_golden().inputs)
+    with rknnlite.open(DUAL, custom_ops=[failing("destroy", SystemExit(1))]) as context:
+        context.infer(dual_golden().inputs)
 
 
 def test_an_exception_names_operator_node_and_line(capfd: pytest.CaptureFixture[str]) -> None:
@@ -368,6 +377,25 @@ def test_one_value_that_is_no_number_stays_one_value(value: float, caplog: pytes
     lines = [line for line in caplog.messages if "NaN" in line]
     assert len(lines) == (2 if np.isnan(value) else 0)  # one per output
     assert all('"cstDualResidual:dual"' in line for line in lines)
+
+
+def test_nan_in_integers_is_told_with_its_node(caplog: pytest.LogCaptureFixture) -> None:
+    """``ArgMax`` has an output of int64."""
+
+    class Argmax(CustomOp):
+        op_type = "ArgMax"
+
+        def compute(self, ctx: OpContext, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> Any:
+            found = inputs[0].argmax(axis=1, keepdims=True).astype(np.float32)
+            found[0, 0, 0, 0] = np.nan
+            return [found]
+
+    image = np.random.default_rng(0).normal(size=(1, 4, 6, 5)).astype(np.float32)
+    with rknnlite.open(argmax_model(), custom_ops=[Argmax()]) as context:
+        for _ in range(2):
+            assert context.infer([image])[0].ravel()[0] == 0
+    (line,) = (line for line in caplog.messages if "NaN" in line)
+    assert re.search(r'operator ArgMax .* at node "\S+": NaN in output 0, which is int64: stored as 0', line)
 
 
 def test_inputs_cannot_be_written() -> None:

@@ -51,3 +51,34 @@ def test_nodes_that_do_not_fit(network: Any, tmp_path: Path) -> None:
     text = refusal(network.SerializeToString(), tmp_path)
     assert "where" in text and "\x1b" not in text
     assert refusal(b"\x08\x08RKNN", tmp_path)
+
+
+def test_what_nothing_but_a_relu_reads_is_judged_behind_it(tmp_path: Path) -> None:
+    """Below zero nobody sees it; a tensor with another reader, or an output, stays as it is."""
+    from onnx import TensorProto, helper
+
+    def network(negative: float) -> Path:
+        nodes = [
+            helper.make_node("Mul", ["x", "k"], ["hidden"]),
+            helper.make_node("Relu", ["hidden"], ["seen"]),
+            helper.make_node("Neg", ["seen"], ["both"]),
+            helper.make_node("Relu", ["both"], ["y"]),
+            helper.make_node("Abs", ["both"], ["z"]),
+        ]
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "yz"]
+        start = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])]
+        k = helper.make_tensor("k", TensorProto.FLOAT, [2], [1.0, negative])
+        graph = helper.make_graph(nodes, "g", start, ends, [k])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model.ir_version = 8
+        path = tmp_path / f"{negative}.onnx"
+        path.write_bytes(model.SerializeToString())
+        return path
+
+    feeds = {"x": np.ones(2, np.float32)}
+    dump = dump_onnx(network(-1.0), feeds, tmp_path / "dump")
+    assert dump.info["before_relu"] == ["hidden"]
+    assert dump.names == ["x", "hidden", "seen", "both", "y", "z"]  # in order of computation
+    assert dump.value("hidden").tolist() == [1, 0] and dump.value("both").tolist() == [-1, 0]
+    found = rknnlite.compare(network(-1.0), network(-5.0), reference_inputs=feeds)
+    assert all(tensor.entire.euclidean == 0 for tensor in found.tensors)

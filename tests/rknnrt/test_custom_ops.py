@@ -423,6 +423,15 @@ def test_compute_that_fails(start: Start) -> None:
     check(context)
 
 
+def test_an_operator_that_exits_has_failed(start: Start) -> None:
+    op = Broken("compute", SystemExit("no licence"))
+    context = start(*LINES, custom_ops=[op])
+    with pytest.raises(CustomOpFailed, match=r"failed in compute on inputs .*: SystemExit: no licence"):
+        context.infer([A, B])
+    op.step = ""
+    check(context)
+
+
 def test_an_interrupt_stays_an_interrupt(start: Start) -> None:
     op = Broken("compute", KeyboardInterrupt())
     context = start(*LINES, custom_ops=[op])

@@ -32,7 +32,9 @@ from rknnlite.spi import Context
 from rknnlite.spi.command import Command, Console, Exit
 
 from .. import Comparison, Kind, TensorError, Verdict, compare, compare_ways, judge
+from ..onnx_inputs import as_network, onnx_inputs
 from ..plot import need_figures
+from .compare_cause import GUIDE, add_cause_options, find_cause
 from .compare_page import page
 from .compare_text import coarse_lines, compare_parts
 
@@ -53,9 +55,11 @@ class Compare(Command):
         "rknnlite compare dump_of_one_run dump_of_another",
         "rknnlite compare model.rknn dump_of_a_simulator input.npy --float model.onnx",
         "rknnlite compare model.rknn picture.jpg --ways",
+        "rknnlite compare model.rknn model.onnx --pictures dataset.txt --cause --hybrid 0.99",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.description = f"{self.help[:1].upper()}{self.help[1:]}.\n\n{GUIDE}"
         parser.add_argument(
             "model", type=Path, metavar="MODEL", help="what is judged: .rknn, .onnx or a dump folder"
         )
@@ -99,10 +103,20 @@ class Compare(Command):
             metavar="X",
             help=f"exit with {int(Exit.BELOW)} when an output is below",
         )
+        add_cause_options(parser)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if args.ways:
             return _ways(args, console)
+        if args.cause:
+            return find_cause(args, console)
+        if (
+            any((args.pictures, args.network_inputs, args.calibration, args.quantization_cfg))
+            or args.hybrid is not None
+        ):
+            raise ParamInvalid(
+                "--pictures, --network-inputs, --calibration, --hybrid and --quantization-cfg belong to --cause"
+            )
         if args.reference is None:
             raise ParamInvalid("a REFERENCE is missing; with --ways MODEL is compared with itself")
         for file in filter(None, (args.plot, args.html)):
@@ -120,6 +134,7 @@ class Compare(Command):
                 _inputs(args),
                 args.mode,
                 layout=args.layout,
+                reference_inputs=_network_inputs(args),
                 floating=floating,
                 board=board,
                 plot=args.plot,
@@ -247,18 +262,23 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _inputs(args: argparse.Namespace) -> Any:
-    """Inputs in the form of the ``.rknn`` side; None where both sides are dumps."""
+    """Inputs in the form of the ``.rknn`` side; None where no side is one."""
     sides = [side for side in (args.model, args.reference, args.floating) if side and not side.is_dir()]
-    if not sides:
-        return None
     models = [side for side in sides if side.suffix.lower() != ".onnx"]
     if not models:
-        raise ParamInvalid(
-            "one side must be a .rknn file or a dump of one: its inputs say what the ONNX file gets"
-        )
+        return None
     model = model_file(models[0]).model
     attrs = [default_attr(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
     return arrays_for(args.inputs, attrs, args.bgr)
+
+
+def _network_inputs(args: argparse.Namespace) -> dict[str, Any] | None:
+    """What two ONNX files get: the inputs as they are, in the networks' own layout."""
+    if any(side.suffix.lower() != ".onnx" for side in (args.model, args.reference)):
+        return None
+    attrs = onnx_inputs(args.reference)
+    arrays = arrays_for(args.inputs, attrs, args.bgr)
+    return {attr.name: as_network(array, attr, args.layout) for attr, array in zip(attrs, arrays)}
 
 
 COMMAND = Compare()

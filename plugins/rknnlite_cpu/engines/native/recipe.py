@@ -42,7 +42,7 @@ VARIANTS = (
             ("-march=x86-64-v4", "-mavx512vnni", "-mavx512vbmi")),
     Variant("vnni", "x86_64", _AVX2 | {"avx_vnni"}, "x86_64_v3+avxvnni", ("-march=x86-64-v3", "-mavxvnni")),
     Variant("avx2", "x86_64", _AVX2, "x86_64_v3", ("-march=x86-64-v3",)),
-    Variant("dotprod", "aarch64", frozenset({"asimd", "asimddp"}), "generic+dotprod", ("-march=armv8-a+dotprod",)),
+    Variant("dotprod", "aarch64", frozenset({"asimd", "asimddp"}), "generic+dotprod", ("-march=armv8.2-a+dotprod",)),
     Variant("plain", "aarch64", frozenset({"asimd"}), "generic", ("-march=armv8-a",)),
 )  # fmt: skip
 """The fastest of a machine first."""
