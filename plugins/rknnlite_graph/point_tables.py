@@ -68,7 +68,9 @@ def _leaky(x: Array, view: NodeView) -> Array:
     source, target = view.tensor(0).quant, view.outputs[0].quant
     assert source is not None and target is not None
     ratio = _rounded(np.array(source.scale / target.scale), _DIGITS - 1)
-    return np.asarray(x / source.scale * ratio * np.where(x < 0, view.parameters["alpha"], 1.0) * target.scale)
+    return np.asarray(
+        x / source.scale * ratio * np.where(x < 0, view.parameters["alpha"], 1.0) * target.scale
+    )
 
 
 def _rounded(values: Array, count: int = _DIGITS) -> Array:

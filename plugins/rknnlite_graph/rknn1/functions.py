@@ -78,7 +78,9 @@ def joined(build: GraphBuilder, entry: NodeEntry) -> None:
     a, b = build.input(entry, 0), build.input(entry, 1)
     shape = np.broadcast_shapes(build.shape(a), build.shape(b))
     types = (build.tensors[a], build.tensors[b], build.type_of(entry))
-    results = a != b and build.shape(a) == build.shape(b) and all(build.is_between(entry, slot) for slot in (0, 1))
+    results = (
+        a != b and build.shape(a) == build.shape(b) and all(build.is_between(entry, slot) for slot in (0, 1))
+    )
     results = results and all(each.dtype is DType.UINT8 and each.quant is not None for each in types)
     weighed = results and build.found.ovxlib >= _WEIGHED
     last = build.relu_behind(entry) if weighed else entry

@@ -25,7 +25,8 @@ VICTIMS = [
     "multiply_scale", "maximum_channels", "concat", "slice", "permute_0123", "reshape", "pad_value", "resize_bilinear",
     "resize_nearest_align", "shuffle", "reorg", "space2depth", "depth2space_crd", "reverse", "tile", "strided_slice", "crop",
     "space2batch", "batch2space", "split", "gather", "reduce_mean_hw", "argmax", "softmax_beta", "l2_normalize", "lrn",
-    "batch_norm", "instance_norm", "layer_norm", "matmul_turned", "lstm", "conv_i16", "conv_f16", "conv1d_uneven", "gru_before", "rnn_relu_f16", "upsample_3",
+    "batch_norm", "instance_norm", "layer_norm", "matmul_turned", "lstm", "conv_i16", "conv_f16",
+    "conv1d_uneven", "gru_before", "rnn_relu_f16", "upsample_3",
     "roi_pool",
 ]  # fmt: skip
 
