@@ -67,6 +67,7 @@ KEYS = {
         Key("library", "RKNNLITE_LIBRARY", "the vendor's runtime library, or the folder that holds it"),
         Key("rknn3_library", "RKNNLITE_RKNN3_LIBRARY", "the same for RK1820/RK1828: librknn3_api.so"),
         Key("rknn1_library", "RKNNLITE_RKNN1_LIBRARY", "the same for RK1808, RV1109, RV1126, RK3399Pro: librknn_api.so"),
+        Key("rknn1_deconvolution", "RKNNLITE_RKNN1_DECONVOLUTION", "order of square weights there: io (inputs first), oi"),
         Key("rkllm_library", "RKNNLITE_RKLLM_LIBRARY", "the same for language models (.rkllm): librkllmrt.so"),
         Key("rkllm_model", "RKNNLITE_RKLLM_MODEL", "what rknnlite's own librkllmrt.so computes in the place of any .rkllm"),
         Key("rkllm_version", "RKNNLITE_RKLLM_VERSION", "version of the API that rknnlite's own librkllmrt.so has"),

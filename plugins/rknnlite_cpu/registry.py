@@ -17,6 +17,7 @@ from .values import Array, Kernel, decode, encode, round_f16
 __all__ = [
     "Builder",
     "builder_for",
+    "centred_constant",
     "centred_kernel",
     "check_operands",
     "move_op",
@@ -122,7 +123,7 @@ def centred_kernel(view: NodeView, function: Callable[..., Any], count: int = 1)
     fixed: list[Any] = [None] * len(view.inputs)
     for i in range(len(view.inputs)):
         if view.is_const(i):
-            fixed[i] = _centred(view, i) if i < count else stored_operand(view, i)
+            fixed[i] = centred_constant(view, i) if i < count else stored_operand(view, i)
     live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
     outputs, where = view.outputs, f"node {view.node.label()}"
 
@@ -135,7 +136,7 @@ def centred_kernel(view: NodeView, function: Callable[..., Any], count: int = 1)
     return kernel
 
 
-def _centred(view: NodeView, position: int) -> Array:
+def centred_constant(view: NodeView, position: int) -> Array:
     """A quantised constant operand less its zero point."""
     tensor = view.tensor(position)
     assert tensor.quant is not None

@@ -6,7 +6,8 @@
   ``shape_rules`` with ``product_shapes`` says which shapes go together.
 * What is made of it: ``float_graph`` (a quantised graph in real numbers), ``activation_tables``, ``resize_coordinates``,
   ``pixel_factors`` (uint8 pictures as the NPU converts them);
-  ``unary_functions`` and ``byte_tables`` (functions of one operand, in floats and as tables), ``norms``;
+  ``unary_functions``, ``byte_tables`` and ``point_tables`` (functions of one operand, in floats, as tables, between points),
+  ``norms``;
   ``lowering`` is the contract of other forms of graphs.
 * What is said of it: ``inspection``, ``known_hardware_issues``, ``coarse_multipliers``.
 """

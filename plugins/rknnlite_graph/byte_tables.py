@@ -53,6 +53,10 @@ def function_table(view: NodeView) -> Optional[Array]:
     row = operator_of(view.node.op)
     if not source.in_eight_bits or row is None or row.shape is not Shape.UNARY:
         return None
+    if view.node.points:
+        from .point_tables import by_points  # files of the first toolkit alone have them
+
+        return by_points(view, centred_values(source))
     if stage is not None and stage.by_table and stage.lut is not None and target.quant is not None:
         return _of_the_file(view)
     if not row.floating or row.name not in FUNCTIONS:

@@ -291,7 +291,8 @@ class Node:
 
     ``fused`` tells what a type such as ``ConvLeakyReluAdd`` stands for; nobody else takes types apart.
     ``attrs_left_out``: the container stores no attributes of such nodes, and nobody else has told any. ``doubts``: facts
-    that make a ``Guess``. ``overflow``: why its register commands are not those of its weights, empty where they are.
+    that make a ``Guess``. ``overflow``: why its register commands are not those of its weights, empty where they are. ``points``:
+    how many per power of two its function is known at, see ``point_tables``; 0: it is the function itself.
     """
 
     index: int
@@ -308,6 +309,7 @@ class Node:
     recurrent: Optional[RecurrentParams] = None
     doubts: list[str] = field(default_factory=list)
     overflow: str = ""
+    points: int = 0
 
     def label(self) -> str:
         """``op "name"`` for messages."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from numbers import Real
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,22 @@ from rknnlite.tensor import DType
 from .graph import Activation, Graph, Node, Tensor, TensorRole
 from .operators import operator_of
 
-__all__ = ["NodeView"]
+__all__ = ["NodeView", "StepsOfSum"]
 
 Array = NDArray[Any]
 _SUMS = ("GlobalAveragePool", "ReduceMean", "ReduceSum")
 """Exact of integers, and of floats as their order has it."""
+_SUMS_OF_TWO = ("Add", "AddRelu", "Sub", "SubRelu")
+
+
+class StepsOfSum(NamedTuple):
+    """The steps of a sum of centred a and b: ((a * first + start) + b * second) * factor, rounded, less zero, in float32."""
+
+    first: np.float32
+    second: np.float32
+    start: np.float32
+    factor: np.float32
+    zero: np.float32
 
 
 class NodeView:
@@ -131,6 +142,32 @@ class NodeView:
         if tensor.value_range is not None:
             step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
         return step if step > 0 else None
+
+    @cached_property
+    def steps_of_sum(self) -> Optional[StepsOfSum]:
+        """How a sum of two integers is made in steps of the result, as the NPU of the first toolkit does it; None for others.
+
+        By itself it takes ratios of steps; ``weighed``, which is a convolution of both, weights of 8 bits (measured).
+        """
+        known = self.node.op in _SUMS_OF_TWO and len(self.inputs) == 2 and self.outputs[0].zero_first
+        quants = [tensor.quant for tensor in (*self.inputs, *self.outputs) if tensor is not None]
+        if not known or None in quants:
+            return None
+        first, second, result = (np.float32(quant.scale) for quant in quants if quant is not None)
+        sign = np.float32(-1 if self.node.op.startswith("Sub") else 1)
+        if not self.attrs.get("weighed"):
+            zero = np.float32(self.outputs[0].quant.zero_point if self.outputs[0].quant else 0)
+            return StepsOfSum(first * (1 / result), sign * (second * (1 / result)), zero, np.float32(1), zero)
+        step = (max(first, second) if sign > 0 else first + second) / np.float32(255)
+        exact = float(sign * second) / float(step)
+        a, b = np.float32(np.rint(float(first) / float(step))), np.float32(np.rint(exact))
+        one, other = (
+            tensor.quant.zero_point for tensor in self.inputs if tensor is not None and tensor.quant
+        )
+        start = np.float32(
+            np.rint((one - other) * (exact - float(b)))
+        )  # b is stored with a's zero point, the rest is a bias
+        return StepsOfSum(a, b, start, np.float32(float(step) / float(result)), np.float32(0))
 
     def ints(self, position: int, name: str) -> Optional[list[int]]:
         """A list of integers from a constant operand, else from attribute ``name``; None when absent."""

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-__all__ = ["F16", "F32", "File", "Ref", "dfp", "i32", "u8"]
+__all__ = ["F16", "F32", "RAW8", "File", "Ref", "dfp", "i32", "u8"]
 
 Dtype = dict[str, Any]
 
@@ -32,7 +32,7 @@ def _dtype(word: str, kind: str, **more: Any) -> Dtype:
     return {"vx_type": f"VSI_NN_TYPE_{word}", "qnt_type": f"VSI_NN_QNT_TYPE_{kind}", **more}
 
 
-F16, F32 = _dtype("FLOAT16", "NONE"), _dtype("FLOAT32", "NONE")
+F16, F32, RAW8 = (_dtype(word, "NONE") for word in ("FLOAT16", "FLOAT32", "UINT8"))
 _NUMPY = {
     "UINT8": np.uint8,
     "INT8": np.int8,

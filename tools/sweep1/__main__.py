@@ -15,24 +15,45 @@ import argparse
 import fnmatch
 import shlex
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from rknnlite.errors import RknnError
+from tests.support.rknn1_files import File
 
 from .answers import answer, nearness
-from .cases import CASES
+from .kinds import KINDS
+from .networks import NETWORKS, drawn_network
+from .sequences_and_regions import CASES
+
+EVERY = {
+    **CASES,
+    **NETWORKS,
+    **KINDS,
+    **{f"drawn_{seed}": partial(drawn_network, seed) for seed in range(100)},
+}
+"""Drawn networks are for a search: ``--only 'drawn_1?'``; ``--only 'net_unet@*'``: the first node of a network, the first two, ..."""
 
 
 def _chosen(args: argparse.Namespace) -> list[str]:
-    return [name for name in CASES if fnmatch.fnmatch(name, args.only)]
+    whole, at, _ = args.only.partition("@")
+    if at:
+        counts = range(1, len(EVERY[whole]().description["nodes"]) + 1)
+        return [name for name in (f"{whole}@{n}" for n in counts) if fnmatch.fnmatch(name, args.only)]
+    return [name for name in EVERY if fnmatch.fnmatch(name, args.only)]
+
+
+def _file(name: str) -> File:
+    whole, at, count = name.partition("@")
+    return EVERY[whole](int(count)) if at else EVERY[whole]()
 
 
 def _write(args: argparse.Namespace) -> None:
     args.folder.mkdir(parents=True, exist_ok=True)
     for name in _chosen(args):
-        file = CASES[name]()
+        file = _file(name)
         (args.folder / f"{name}.rknn").write_bytes(file.data)
         arrays = {f"x{number}": array for number, array in enumerate(file.stored_inputs())}
         np.savez_compressed(args.folder / f"{name}.in.npz", **arrays)
@@ -58,7 +79,7 @@ def _answers(folder: Path, name: str) -> list[np.ndarray]:
 def _compare(args: argparse.Namespace) -> None:
     print("| case | against the simulator |\n| --- | --- |")
     for name in _chosen(args):
-        file = CASES[name]()
+        file = _file(name)
         if not (args.folder / f"{name}.out.npz").exists():
             print(f"| {name} | the simulator has no answer |")
             continue

@@ -454,6 +454,19 @@ one(
 one("avg_pool_whole", "POOL", pool("AVG", (13, 11), (1, 1)), y=u8(0.005, 118), out=(1, 8, 1, 1), vx=_FLOOR)
 one("avg_pool_f16", "POOL", pool("AVG", (3, 3), (1, 1), (1, 1, 1, 1)), x=F16, y=F16, vx=_FLOOR)
 
+for _name, _type in (("u8", U), ("i8", I8), ("i16", I16)):
+    for _k, _p in ((2, 0), (3, 1), (3, 0)):
+        one(
+            f"avg_pool_{_k}_{_p}_{_name}",
+            "POOL",
+            pool("AVG", (_k, _k), (2, 2), (_p,) * 4),
+            x=_type,
+            y=_type,
+            shape=(1, 4, 11, 13),
+            out=(1, 4, (11 + 2 * _p - _k) // 2 + 1, (13 + 2 * _p - _k) // 2 + 1),
+            vx=_FLOOR,
+        )
+
 _MAP = (1, 1, 16, 16)
 for _name, _op, _nn, _x, _y in (
     ("relu", "RELU", None, U, u8(0.011, 0)),
@@ -619,7 +632,6 @@ for _kind in ("nearest", "bilinear"):
             resize(_kind, [17, 7], _align, _half),
             out=(1, 8, 7, 17),
         )
-one("upsample", "UPSAMPLE", {"upsample": {"scale": [2, 2]}}, out=(1, 8, 22, 26))
 one("shuffle", "SHUFFLECHANNEL", {"shufflechannel": {"group_number": 2}})
 one("reorg", "REORG", {"reorg": {"stride": 2}}, shape=(1, 8, 12, 14), out=(1, 32, 6, 7))
 one(

@@ -36,6 +36,11 @@ def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     wide = view.floats_behind_bytes
 
     def direct(values: list[Array]) -> list[Array]:
+        if view.node.points:
+            from rknnlite_graph.point_tables import by_points  # files of the first toolkit alone have them
+
+            found = by_points(view, values[0])
+            return [found if target.quant is not None else encode(found, target)]
         real = decode(values[0], source)
         if wide and real.dtype == np.float32:
             return [encode(functions.in_double(lambda x: function(view, x), real), target)]

@@ -12,8 +12,8 @@ from rknnlite_graph.node_view import NodeView
 
 from rknnlite.quant import RANGES
 
-from ..registry import check_operands, op, real_kernel, real_op
-from ..values import Array, Kernel
+from ..registry import centred_constant, check_operands, op, real_kernel, real_op
+from ..values import Array, Kernel, centred_range
 
 __all__: list[str] = []
 
@@ -33,7 +33,7 @@ def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
 
     def build(view: NodeView) -> Kernel:
         check_operands(view, 1 if name in _SINGLE else 2)
-        kernel = real_kernel(view, run)
+        kernel = real_kernel(view, run) if view.steps_of_sum is None else _sum_in_steps(view)
         shapes = [tensor.shape for tensor in view.inputs if tensor is not None]
         try:
             same = prod(np.broadcast_shapes(*shapes)) == prod(view.outputs[0].shape)
@@ -44,6 +44,22 @@ def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
         return kernel
 
     op(name)(build)
+
+
+def _sum_in_steps(view: NodeView) -> Kernel:
+    """See ``NodeView.steps_of_sum``."""
+    steps, (low, high) = view.steps_of_sum, centred_range(view.outputs[0])
+    assert steps is not None
+    low = np.float32(0) if view.node.op.endswith("Relu") else low
+    fixed = [centred_constant(view, i) if view.is_const(i) else None for i in (0, 1)]
+
+    def kernel(values: list[Array]) -> list[Array]:
+        live = iter(values)
+        a, b = (next(live) if each is None else each for each in fixed)
+        found = ((a * steps.first + steps.start) + b * steps.second) * steps.factor
+        return [np.clip(np.rint(found) - steps.zero, low, high)]
+
+    return kernel
 
 
 def _divide(a: Array, b: Array) -> Array:

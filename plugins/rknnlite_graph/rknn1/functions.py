@@ -19,6 +19,13 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 _DIGITS = 15
+_POINTS = 16
+_EVERY_BYTE = 256
+"""Points in a power of two among which all of 8 bits are."""
+_WEIGHED = (1, 1, 12)
+"""Files before it name no chip: the simulator weighs their sums as RV1126 (plate detector), not as RK1808 (characters)."""
+_POINTED = ("RELU", "SIGMOID", "MISH")
+"""Those of one operand that are looked up; others are computed."""
 _UNARY = {
     "NOOP": "Identity",
     **{name: row.names[-1] for row in OPERATORS if row.shape is Shape.UNARY for name in row.rknn1},
@@ -50,15 +57,43 @@ def _same(build: GraphBuilder, entry: NodeEntry, op: str, /, **attrs: Any) -> No
     return build.emit(op, entry, [x], [build.output(entry, build.shape(x))], **attrs)
 
 
+def _pointed(build: GraphBuilder, entry: NodeEntry, op: str, /, **attrs: Any) -> Node:
+    node = _same(build, entry, op, **attrs)
+    node.points = _POINTS
+    return node
+
+
 @lowers(*_UNARY)
 def unary(build: GraphBuilder, entry: NodeEntry) -> None:
     if entry.index not in build.fused:  # else it is part of the layer before it
-        node = _same(build, entry, _UNARY[entry.op[len("VSI_NN_OP_") :]])
-        if entry.op.endswith("NOOP"):
+        name = entry.op[len("VSI_NN_OP_") :]
+        node = (_pointed if name in _POINTED else _same)(build, entry, _UNARY[name])
+        if name == "NOOP":
             node.doubts.append("the chip maker's simulator does not run it")
 
 
-@lowers(*_BINARY)
+@lowers("ADD", "SUBTRACT")
+def joined(build: GraphBuilder, entry: NodeEntry) -> None:
+    """Of two results of uint8 it is a convolution of both, and a RELU behind it part of that; see ``NodeView.steps_of_sum``."""
+    a, b = build.input(entry, 0), build.input(entry, 1)
+    shape = np.broadcast_shapes(build.shape(a), build.shape(b))
+    types = (build.tensors[a], build.tensors[b], build.type_of(entry))
+    results = (
+        a != b and build.shape(a) == build.shape(b) and all(build.is_between(entry, slot) for slot in (0, 1))
+    )
+    results = results and all(each.dtype is DType.UINT8 and each.quant is not None for each in types)
+    weighed = results and build.found.ovxlib >= _WEIGHED
+    last = build.relu_behind(entry) if weighed else entry
+    op = _BINARY[entry.op[len("VSI_NN_OP_") :]] + ("" if last is entry else "Relu")
+    node = build.emit(op, last, [a, b], [build.output(last, shape)], **({"weighed": 1} if weighed else {}))
+    if results and not weighed:
+        node.doubts.append(
+            "a sum of two results in a file of an ovxlib before 1.1.12, which names no chip: RV1126 and RK1808 weigh such sums "
+            "otherwise in the chip maker's simulator; here it is exact, up to a step away"
+        )
+
+
+@lowers(*(set(_BINARY) - {"ADD", "SUBTRACT"}))
 def binary(build: GraphBuilder, entry: NodeEntry) -> None:
     a, b = build.input(entry, 0), build.input(entry, 1)
     name = entry.op[len("VSI_NN_OP_") :]
@@ -97,7 +132,7 @@ def tanh(build: GraphBuilder, entry: NodeEntry) -> None:
     shape = build.shape(x)
     outer, inner = real(entry, "scale_a", 1.0), real(entry, "scale_b", 1.0)
     if (outer, inner) == (1.0, 1.0):
-        _same(build, entry, "Tanh")
+        _same(build, entry, "Tanh").points = 2 * _POINTS
         return
     steps = [build.add(f"{entry.name}_{word}", DType.FLOAT32, shape) for word in ("inner", "tanh")]
     build.emit("Mul", entry, [x, build.number(entry, np.full(1, inner), "scale_b")], [steps[0]])
@@ -131,45 +166,49 @@ def swish(build: GraphBuilder, entry: NodeEntry) -> None:
     if kind not in ("VSI_NN_SWISH", "VSI_NN_HSWISH"):
         raise build.unsupported(entry, f"swish of type {kind[:80]!r} is not known")
     if kind == "VSI_NN_SWISH":
-        _same(build, entry, "exSwish", beta=real(entry, "beta", 1.0) or 1.0)
+        _pointed(build, entry, "exSwish", beta=real(entry, "beta", 1.0) or 1.0)
     else:
-        _same(build, entry, "HardSwish")
+        _pointed(build, entry, "HardSwish")
 
 
 @lowers("CLIP")
 def clip(build: GraphBuilder, entry: NodeEntry) -> None:
-    _same(build, entry, "Clip", min=real(entry, "min", -np.inf), max=real(entry, "max", np.inf))
+    _pointed(build, entry, "Clip", min=real(entry, "min", -np.inf), max=real(entry, "max", np.inf))
 
 
 @lowers("RELU6")
 def relu6(build: GraphBuilder, entry: NodeEntry) -> None:
-    _same(build, entry, "Clip", min=0.0, max=6.0)
+    _pointed(build, entry, "Clip", min=0.0, max=6.0)
 
 
 @lowers("RELU1")
 def relu1(build: GraphBuilder, entry: NodeEntry) -> None:
-    _same(build, entry, "Clip", min=-1.0, max=1.0)
+    _pointed(build, entry, "Clip", min=-1.0, max=1.0)
 
 
 @lowers("RELUN")
 def relun(build: GraphBuilder, entry: NodeEntry) -> None:
     low, high = real(entry, "relu_clamp_bottom", 0.0), real(entry, "relu_clamp_top", np.inf)
-    _same(build, entry, "Clip", min=low, max=high).doubts.append("the chip maker's simulator does not run it")
+    _pointed(build, entry, "Clip", min=low, max=high).doubts.append(
+        "the chip maker's simulator does not run it"
+    )
 
 
 @lowers("LEAKY_RELU")
 def leaky_relu(build: GraphBuilder, entry: NodeEntry) -> None:
-    _same(build, entry, "LeakyRelu", alpha=real(entry, "leaky_ratio", 0.0))
+    node = _same(build, entry, "LeakyRelu", alpha=real(entry, "leaky_ratio", 0.0))
+    if build.tensors[node.inputs[0]].in_eight_bits and build.tensors[node.outputs[0]].quant is not None:
+        node.points = _EVERY_BYTE
 
 
 @lowers("ELU")
 def elu(build: GraphBuilder, entry: NodeEntry) -> None:
-    _same(build, entry, "Elu", alpha=real(entry, "alpha", 1.0) or 1.0)
+    _pointed(build, entry, "Elu", alpha=real(entry, "alpha", 1.0) or 1.0)
 
 
 @lowers("HARD_SIGMOID")
 def hard_sigmoid(build: GraphBuilder, entry: NodeEntry) -> None:
-    _same(build, entry, "HardSigmoid", alpha=real(entry, "alpha", 0.2), beta=real(entry, "beta", 0.5))
+    _pointed(build, entry, "HardSigmoid", alpha=real(entry, "alpha", 0.2), beta=real(entry, "beta", 0.5))
 
 
 @lowers("SQUARE")

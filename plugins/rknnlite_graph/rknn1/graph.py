@@ -1,6 +1,6 @@
 """From the description of a toolkit-1 file to a ``Graph``: nodes in running order, shapes inferred on the way.
 
-What each operator becomes stands in ``layers.py``, ``functions.py`` and ``moves.py``, a function per type.
+What each operator becomes stands in the other modules here, a function per type.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 Lowering = Callable[["GraphBuilder", NodeEntry], None]
 Shape = tuple[int, ...]
 _LOWERINGS: dict[str, Lowering] = {}
-_ROOMS = ("layers", "functions", "norms", "moves", "blocks")
+_ROOMS = ("layers", "pools", "recurrent", "regions", "functions", "norms", "moves", "blocks")
 _MOST_ELEMENTS = 1 << 31
 _RELU = "RELU"
 
@@ -72,6 +72,8 @@ class GraphBuilder:
     def build(self) -> Graph:
         """All nodes in their order."""
         for index in self.found.inputs:
+            if not self.found.norms[index].shape:
+                raise ModelInvalid(f"damaged file: the input {self.found.norms[index].name} has no axes")
             self._norm(index, TensorRole.INPUT)
         inputs = [self._graph_input(index) for index in self.found.inputs]
         done: set[int] = set()
@@ -160,6 +162,15 @@ class GraphBuilder:
         """Whether a slot is connected."""
         return slot in entry.inputs
 
+    def is_between(self, entry: NodeEntry, slot: int) -> bool:
+        """Whether what a slot reads is written by a node and nothing that callers see."""
+        source = entry.inputs.get(slot)
+        return (
+            source is not None
+            and source.node is not None
+            and (source.node, source.port) in self.found.virtuals
+        )
+
     def shape(self, index: int) -> Shape:
         """Of a tensor, in numpy's order."""
         return self.tensors[index].shape
@@ -173,6 +184,14 @@ class GraphBuilder:
         self.fused[behind.index] = entry
         return behind
 
+    def type_of(self, entry: NodeEntry, port: int = 0) -> TensorEntry:
+        """What the file says of the tensor that a port of a node writes; raises ModelInvalid where it says nothing."""
+        norm = entry.outputs.get(port)
+        found = self.found.virtuals.get((entry.index, port)) if norm is None else self.found.norms[norm]
+        if found is None:
+            raise self.fail(entry, f"output {port} has neither a size nor a type")
+        return found
+
     def output(self, entry: NodeEntry, shape: Sequence[int], port: int = 0) -> int:
         """The tensor that a port of a node writes; raises ModelInvalid where the file has another shape for it."""
         norm = entry.outputs.get(port)
@@ -181,9 +200,7 @@ class GraphBuilder:
             if math.prod(known.shape) != math.prod(shape):
                 raise self.fail(entry, f"it gives {list(shape)}, the file says {list(known.shape)}")
             return self._norm(norm, TensorRole.ACTIVATION)
-        virtual = self.found.virtuals.get((entry.index, port))
-        if virtual is None:
-            raise self.fail(entry, f"output {port} has neither a size nor a type")
+        virtual = self.type_of(entry, port)
         if math.prod(shape) > _MOST_ELEMENTS or min(shape, default=1) < 1:
             raise self.fail(entry, f"its result has the impossible shape {list(shape)}")
         made = self.add(

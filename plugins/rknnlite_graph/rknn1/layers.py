@@ -1,4 +1,4 @@
-"""Layers with weights, pools and recurrent layers."""
+"""Layers with weights."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from rknnlite import config
+from rknnlite.errors import ParamInvalid, shown
 from rknnlite.formats.rknn1.description import NodeEntry, TensorEntry
 
-from ..graph import ConvParams, RecurrentParams, Stage
+from ..graph import ConvParams, Stage
 from ..reading.fused_ops import fused_op
 from .graph import GraphBuilder, lowers
 
@@ -19,9 +21,10 @@ __all__: list[str] = []
 Array = NDArray[Any]
 _MOST = 1 << 12
 _SIGN = 128
-_OLD_DECONVOLUTION = (1, 1, 21)
-"""Before it the weights of deconvolutions lie as (O, I, kh, kw). Since then as (I, O, kh, kw): with any other order a text
-detector of ovxlib 1.1.24 finds no text (the chip maker's simulator reads them as (O, I), and the detector fails in it)."""
+_OUTPUTS_FIRST = (1, 1, 21)
+"""The driver takes weights of deconvolutions as (O, I, kh, kw) since this ovxlib, before it as (I, O, kh, kw); so does the chip
+maker's simulator. The toolkit writes (I, O) in later files too, and a text detector of ovxlib 1.1.24 finds text only so."""
+_ORDERS = ("io", "oi")
 
 
 def numbers(
@@ -41,14 +44,46 @@ def numbers(
 @lowers("CONV2D", "GROUPED_CONV2D")
 def conv2d(build: GraphBuilder, entry: NodeEntry) -> None:
     x, weight = build.input(entry), build.constant(entry, 1)
-    n, channels, height, width = build.shape(x)
     kw, kh = numbers(build, entry, "ksize", (weight.shape[-1], weight.shape[-2]), 1)
     sx, sy = numbers(build, entry, "stride", (1, 1), 1)
     dx, dy = numbers(build, entry, "dilation", (1, 1))
-    dx, dy = max(1, dx), max(1, dy)
-    left, right, top, bottom = numbers(build, entry, "pad", (0, 0, 0, 0))
+    _convolved(build, entry, x, (kh, kw), (sy, sx), (dy, dx), numbers(build, entry, "pad", (0, 0, 0, 0)))
+
+
+@lowers("CONV1D", "GROUPED_CONV1D")
+def conv1d(build: GraphBuilder, entry: NodeEntry) -> None:
+    """A convolution of one row."""
+    given, weight = build.input(entry), build.constant(entry, 1)
+    n, channels, columns = build.shape(given)
+    size, stride, dilation = (
+        numbers(build, entry, key, (default,), least)[0]
+        for key, default, least in (("ksize", weight.shape[-1], 1), ("stride", 1, 1), ("dilation", 1, 0))
+    )
+    if str(entry.attrs.get("pad_type", "AUTO")).endswith(("VALID", "SAME")):
+        raise build.unsupported(entry, f"padding of type {entry.attrs['pad_type']!r:.60} is not known")
+    x = build.helper(entry, given, (n, channels, 1, columns), "row")
+    build.emit("Reshape", entry, [given], [x])
+    pads = [*numbers(build, entry, "pad", (0, 0)), 0, 0]
+    _convolved(build, entry, x, (1, size), (1, stride), (1, dilation), pads, of_rows=True)
+
+
+def _convolved(
+    build: GraphBuilder,
+    entry: NodeEntry,
+    x: int,
+    size: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+    pads: Sequence[int],
+    of_rows: bool = False,
+) -> None:
+    """``pads``: left, right, top, bottom; ``of_rows``: the file's result has no axis of rows."""
+    weight = build.constant(entry, 1)
+    n, channels, height, width = build.shape(x)
+    (kh, kw), (sy, sx), (left, right, top, bottom) = size, strides, pads
+    dy, dx = max(1, dilations[0]), max(1, dilations[1])
     multiplier, group = (numbers(build, entry, key, (0,))[0] for key in ("multiplier", "group"))
-    stored = build.elements(weight).reshape(weight.shape)
+    stored = build.elements(weight).reshape(*weight.shape[:2], kh, kw)
     doubts: list[str] = []
     depthwise = multiplier == 1
     if multiplier:
@@ -57,21 +92,25 @@ def conv2d(build: GraphBuilder, entry: NodeEntry) -> None:
             stored = _dense(stored, channels, channels, weight)
     elif group > 1 and stored.shape[1] != channels:
         stored = _dense(stored, channels, group, weight)
-        if entry.op.endswith("_CONV2D") and not entry.op.endswith("GROUPED_CONV2D"):
+        if not entry.op.startswith("VSI_NN_OP_GROUPED"):
             doubts.append(
                 f"a convolution of {group} groups that is not depthwise: the chip maker's simulator gives every group the "
                 "channels of the first one, here each has its own"
             )
-    if stored.shape[1] != (1 if depthwise else channels) or stored.shape[2:] != (kh, kw):
+    if stored.shape[1] != (1 if depthwise else channels):
         raise build.fail(
             entry, f"weights {list(weight.shape)} do not fit {channels} channels and a kernel of {kh} x {kw}"
         )
     rows = (height + top + bottom - dy * (kh - 1) - 1) // sy + 1
     columns = (width + left + right - dx * (kw - 1) - 1) // sx + 1
     last = build.relu_behind(entry)
-    y = build.output(last, (n, len(stored), rows, columns))
+    shape = (n, len(stored), rows, columns)
+    y = build.output(last, (n, len(stored), columns) if of_rows else shape)
+    to = build.helper(entry, y, shape, "row_out") if of_rows else y
     params = _params(build, entry, x, weight, stored, (sy, sx), (dy, dx), (top, left), depthwise=depthwise)
-    _emit(build, last, "Conv" if last is entry else "ConvRelu", x, y, params, doubts)
+    _emit(build, last, "Conv" if last is entry else "ConvRelu", x, to, params, doubts)
+    if of_rows:
+        build.emit("Reshape", entry, [to], [y])
 
 
 @lowers("FCL", "FCL2")
@@ -102,19 +141,15 @@ def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
     more_x, more_y = numbers(build, entry, "output_padding", (0, 0))
     group = max(1, numbers(build, entry, "group", (1,))[0])
     elements = build.elements(weight).reshape(-1)
-    count, doubts = elements.size // (channels * kh * kw), []
+    count, doubts = elements.size // (channels * kh * kw), list[str]()
     depthwise = group > 1 and group == channels and elements.size == channels * kh * kw
     if depthwise:
         forward = elements.reshape(channels, 1, kh, kw)
     elif group == 1 and count and elements.size == count * channels * kh * kw:
-        old = build.found.ovxlib < _OLD_DECONVOLUTION
-        shape = (count, channels, kh, kw) if old else (channels, count, kh, kw)
-        forward = elements.reshape(shape) if old else elements.reshape(shape).swapaxes(0, 1)
-        if old:
-            doubts.append(
-                "weights of a deconvolution of an ovxlib before 1.1.21: read as (O, I), as documented; the chip maker's "
-                "simulator reads them as (I, O)"
-            )
+        order, doubts = _order(build, entry)
+        one, other = (channels, count) if order == "io" else (count, channels)
+        forward = elements.reshape(one, other, kh, kw)
+        forward = forward.swapaxes(0, 1) if order == "io" else forward
     else:
         raise build.unsupported(
             entry, f"weights {list(weight.shape)}, {channels} channels in {group} groups are not known"
@@ -127,6 +162,33 @@ def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
         build, entry, x, weight, forward, (sy, sx), (1, 1), (top, left), depthwise=depthwise, transposed=True
     )
     _emit(build, entry, "ConvTranspose", x, y, params, doubts)
+
+
+def _order(build: GraphBuilder, entry: NodeEntry) -> tuple[str, list[str]]:
+    """Whether weights are "io" or "oi", which their shape tells, or that of others in the file; doubts where it is assumed."""
+    found = {_told(build, entry)}
+    if None in found:
+        found = {_told(build, node) for node in build.found.nodes if node.op == entry.op} - {None}
+    if len(found) == 1:
+        return str(found.pop()), []
+    chosen = config.get("rknn1_deconvolution")
+    if chosen:
+        if chosen not in _ORDERS:
+            raise ParamInvalid(f"rknn1_deconvolution is {shown(chosen)}, must be one of {', '.join(_ORDERS)}")
+        return chosen, []
+    if build.found.ovxlib < _OUTPUTS_FIRST or build.constant(entry, 1).shape[:2] == (1, 1):
+        return "io", []
+    return "io", [
+        "the weights of a deconvolution with as many inputs as outputs: read as (I, O), as files of the toolkit have them; the "
+        "chip maker's simulator reads (O, I). Where results are wrong, set rknn1_deconvolution: oi"
+    ]
+
+
+def _told(build: GraphBuilder, entry: NodeEntry) -> Optional[str]:
+    shape, outputs = build.constant(entry, 1).shape[:2], numbers(build, entry, "weights", (0,))[0]
+    if numbers(build, entry, "group", (1,))[0] > 1 or len(set(shape)) < 2 or outputs not in shape:
+        return None
+    return "io" if shape[1] == outputs else "oi"
 
 
 def _dense(stored: Array, channels: int, group: int, weight: TensorEntry) -> Array:
@@ -208,76 +270,3 @@ def _emit(
         params.multiplier = np.full(params.weight_shape[0], unit, np.float64)
     node = build.emit(op, entry, [x], [y])
     node.conv, node.stage, node.fused, node.doubts = params, stage, fused_op(op), doubts
-
-
-@lowers("POOL")
-def pool(build: GraphBuilder, entry: NodeEntry) -> None:
-    """MAX leaves out what lies outside; AVG divides by the full window, padding included."""
-    x = build.input(entry)
-    n, channels, height, width = build.shape(x)
-    kw, kh = numbers(build, entry, "ksize", (1, 1), 1)
-    sx, sy = numbers(build, entry, "stride", (1, 1), 1)
-    left, right, top, bottom = numbers(build, entry, "pad", (0, 0, 0, 0))
-    up = str(entry.attrs.get("round_type", "")).endswith("CEIL")
-    rows = _steps(height + top + bottom - kh, sy, up)
-    columns = _steps(width + left + right - kw, sx, up)
-    y = build.output(entry, (n, channels, rows, columns))
-    rows, columns = build.shape(y)[2:]
-    kind = str(entry.attrs.get("type", ""))
-    window = [top, left, (rows - 1) * sy + kh - height - top, (columns - 1) * sx + kw - width - left]
-    attrs: dict[str, Any] = {
-        "kernel_shape": [kh, kw],
-        "strides": [sy, sx],
-        "pads": [max(0, p) for p in window],
-    }
-    if kind.endswith("MAX"):
-        build.emit("MaxPool", entry, [x], [y], **attrs)
-    elif kind.endswith("AVG"):
-        build.emit("AveragePool", entry, [x], [y], count_include_pad=1, **attrs)
-    else:
-        raise build.unsupported(entry, f"pooling of type {kind[:80]!r} is not known")
-
-
-def _steps(room: int, stride: int, up: bool) -> int:
-    return (-(-room // stride) if up else room // stride) + 1
-
-
-@lowers("LSTM", "LSTM_OVXLIB")
-def lstm(build: GraphBuilder, entry: NodeEntry) -> None:
-    """Slots 3-6 and 7-10: input and recurrent weights of i, f, c, o; 14-17 their biases."""
-    x = build.input(entry)
-    if any(entry.attrs.get(key) for key in ("cell_clip", "proj_clip", "forget_bias")):
-        raise build.unsupported(entry, "clipped cells and a forget bias are not known")
-    steps, batch = build.shape(x)[0], build.shape(x)[1]
-    features = int(np.prod(build.shape(x)[2:]))
-    w, r = ([build.values(entry, first + gate) for gate in (0, 3, 1, 2)] for first in (3, 7))
-    bias = [build.values(entry, 14 + gate).reshape(-1) for gate in (0, 3, 1, 2)]
-    hidden = len(w[0])
-    doubts = (
-        ["an LSTM of more than one sequence at once: the chip maker's simulator has another order"]
-        if batch > 1
-        else []
-    )
-    if any(part.shape != (hidden, features) for part in w) or any(
-        part.shape != (hidden, hidden) for part in r
-    ):
-        raise build.fail(entry, f"weights {[part.shape for part in (*w, *r)]} for {features} features")
-    if len(build.shape(x)) != 3:
-        flat = build.helper(entry, x, (steps, batch, features), "flat")
-        build.emit("Reshape", entry, [x], [flat])
-        x = flat
-    shapes = [(steps, batch, hidden), (batch, hidden), (batch, hidden)]
-    ports = [port for port in range(3) if port == 0 or _written(build, entry, port)]
-    outputs = [build.output(entry, shapes[port], port) for port in ports]
-    outputs += [
-        build.helper(entry, outputs[0], shapes[port], f"last_{port}") for port in range(len(outputs), 3)
-    ]
-    node = build.emit("exLSTM", entry, [x], outputs)
-    stacked = (np.stack(part)[None].astype(np.float32) for part in (w, r, bias))
-    wide, recurrent, biases = stacked
-    node.doubts = doubts
-    node.recurrent = RecurrentParams(4, hidden, 1, wide, recurrent, biases, np.zeros_like(biases))
-
-
-def _written(build: GraphBuilder, entry: NodeEntry, port: int) -> bool:
-    return port in entry.outputs or (entry.index, port) in build.found.virtuals

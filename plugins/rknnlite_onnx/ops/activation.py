@@ -32,6 +32,8 @@ def unary(*kinds: str) -> Callable[[Writer], Writer]:
             stage = node.view.node.stage
             if table is not None and (node.precise or (stage is not None and stage.by_table)):
                 _looked_up(node, table)
+            elif node.precise and node.view.node.points:
+                raise node.refuse("a function known at a few points")
             elif node.precise and node.view.floats_behind_bytes:
                 raise node.refuse("a function of floats behind 8 bits")
             else:

@@ -48,6 +48,9 @@ def _whole(node: LoweredNode) -> bool:
 
 def _folded(kind: str, onnx: str) -> None:
     def write(node: LoweredNode) -> None:
+        if node.view.steps_of_sum is not None:
+            _sum_in_steps(node, kind)
+            return
         first, *others = _operands(node)
         for other in others:
             first = node.emit(onnx, first, other)
@@ -59,6 +62,19 @@ def _folded(kind: str, onnx: str) -> None:
             node.store(first)
 
     lowers(kind)(write)
+
+
+def _sum_in_steps(node: LoweredNode, kind: str) -> None:
+    """As the CPU reference, see ``NodeView.steps_of_sum``."""
+    steps = node.view.steps_of_sum
+    assert steps is not None
+    zero = node.const(steps.zero)
+    a, b = (node.emit("Mul", node.centred(i), node.const(factor)) for i, factor in enumerate(steps[:2]))
+    found = node.emit("Mul", node.emit("Add", node.emit("Add", a, node.const(steps.start)), b), node.const(steps.factor))
+    whole = node.emit("Sub", node.emit("Round", found), zero)
+    node.values.store_centred(
+        node.outputs[0].index, node.emit("Relu", whole) if kind.endswith("Relu") else whole
+    )
 
 
 for _kind, _onnx in _FOLDED.items():

@@ -69,6 +69,8 @@ def average_pool(node: LoweredNode) -> None:
     """What ONNX calls padding counts, with that attribute; what the shape of the result adds does not."""
     _check_rank(node)
     window, counted = _window(node), bool(node.attrs.get("count_include_pad"))
+    if node.precise and node.attrs.get("cut_off"):
+        raise node.refuse("a mean that is cut off")
     beyond = counted and window["pads"] != _given_pads(node)
     if (node.exact and node.outputs[0].quant is not None) or beyond or "dilations" in window:
         _ordered_average(node, window, counted)

@@ -11,7 +11,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tests.support.corpus import open_cpu
-from tools.sweep1.cases import CASES
+from tools.sweep1.sequences_and_regions import CASES
 
 NAMES = [
     "conv", "conv_uneven", "conv_first_layer", "depthwise", "depthwise_2", "grouped_conv2d", "conv_i8", "conv_relu", "fcl_relu",

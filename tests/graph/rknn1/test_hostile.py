@@ -18,7 +18,7 @@ from tests.support import damage, rknn1_damage
 from tests.support.corpus import open_cpu
 from tests.support.examples import examples
 from tests.support.rknn1_files import File, u8
-from tools.sweep1.cases import CASES
+from tools.sweep1.sequences_and_regions import CASES
 
 VICTIMS = [
     "conv_relu", "depthwise_2", "conv_groups", "grouped_conv2d", "fcl_relu", "deconv_io_4", "max_pool", "avg_pool_pad", "prelu_u8",
@@ -26,6 +26,8 @@ VICTIMS = [
     "resize_nearest_align", "shuffle", "reorg", "space2depth", "depth2space_crd", "reverse", "tile", "strided_slice", "crop",
     "space2batch", "batch2space", "split", "gather", "reduce_mean_hw", "argmax", "softmax_beta", "l2_normalize", "lrn",
     "batch_norm", "instance_norm", "layer_norm", "matmul_turned", "lstm", "conv_i16", "conv_f16",
+    "conv1d_uneven", "gru_before", "rnn_relu_f16", "upsample_3",
+    "roi_pool",
 ]  # fmt: skip
 
 
@@ -106,4 +108,14 @@ def test_an_unknown_operator_is_named() -> None:
     file = File("made")
     file.output(file.node("PROPOSAL", [file.input((1, 4), u8(0.1))], u8(0.1)), (1, 4))
     with pytest.raises(ModelUnsupported, match=r"VSI_NN_OP_PROPOSAL.*does not know"):
+        read_graph(ModelFile(file.data).model)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_input_without_axes(place: int) -> None:
+    """It would broadcast to anything."""
+    file = CASES["multiply_scale"]()
+    norms = file.description["norm_tensor"]
+    norms[place]["size"] = []
+    with pytest.raises(ModelInvalid, match=f"the input input_{place} has no axes"):
         read_graph(ModelFile(file.data).model)

@@ -8,13 +8,13 @@ from math import prod
 
 import numpy as np
 from rknnlite_graph.graph import Activation, Tensor
-from rknnlite_graph.node_view import NodeView
+from rknnlite_graph.node_view import NodeView, StepsOfSum
 from rknnlite_graph.resize_coordinates import Linear, resize_steps
 
 from ...ops import builder_of
 from ...ops.norm import scale_and_offset
 from ...registry import stored_operand
-from ...values import Array, decode, encode
+from ...values import Array, centred_range, decode, encode
 from .attention import write_attention, write_norm
 from .kinds import Flag, Op, padding_of
 from .packing import padded_to
@@ -72,7 +72,21 @@ def _join(code: str, rectify: bool, writer: Writer, view: NodeView) -> None:
     op.numbers = {"unit": x.quant.scale, "other_unit": other.quant.scale}
     op.flags = Flag.RECTIFY if rectify else 0
     output_numbers(writer, op, y)
+    if view.steps_of_sum is not None:
+        _sum_in_steps(writer, op, y, view.steps_of_sum, x is not view.tensor(0), rectify)
     writer.ops.append(op)
+
+
+def _sum_in_steps(writer: Writer, op: Op, y: Tensor, steps: StepsOfSum, turned: bool, rectify: bool) -> None:
+    """``turned``: x is the second operand."""
+    first, second, start, factor, zero = map(float, steps)
+    low, high = (float(limit) for limit in centred_range(y))
+    op.place = writer.zero(y) - int(zero)
+    op.numbers = {
+        "unit": second if turned else first, "other_unit": first if turned else second, "step": factor,
+        "first_low": 0.0 if turned else start, "first_high": start if turned else 0.0,
+        "low": (max(low, 0.0) if rectify else low) + zero, "high": high + zero,
+    }  # fmt: skip
 
 
 def write_table(writer: Writer, view: NodeView) -> None:

@@ -65,12 +65,16 @@ INLINE void join(const struct op *op, const int adds, vi a[4], vi b[4])
     for (int j = 0; j < 4; j++) {
         vf v = to_float(a[j] - (int32_t)op->x.zero) * op->unit;
         vf w = to_float(b[j] - (int32_t)op->other.zero) * op->other_unit;
-        v = adds ? v + w : v * w;
-        if (op->flags & RECTIFY)
-            v = larger(v, (vf){});
-        v = v / op->step;
-        if (op->flags & ZERO_FIRST)
-            v = v + op->first_low;
+        if (adds && op->flags & ZERO_FIRST) { /* see NodeView.steps_of_sum */
+            v = ((v + op->first_low) + (w + op->first_high)) * op->step;
+        } else {
+            v = adds ? v + w : v * w;
+            if (op->flags & RECTIFY)
+                v = larger(v, (vf){});
+            v = v / op->step;
+            if (op->flags & ZERO_FIRST)
+                v = v + op->first_low;
+        }
         a[j] = nearest(smaller(larger(v, all_f(op->low)), all_f(op->high))) + (int32_t)op->place;
     }
 }
