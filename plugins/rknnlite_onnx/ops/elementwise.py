@@ -70,7 +70,9 @@ def _sum_in_steps(node: LoweredNode, kind: str) -> None:
     assert steps is not None
     zero = node.const(steps.zero)
     a, b = (node.emit("Mul", node.centred(i), node.const(factor)) for i, factor in enumerate(steps[:2]))
-    found = node.emit("Mul", node.emit("Add", node.emit("Add", a, node.const(steps.start)), b), node.const(steps.factor))
+    found = node.emit(
+        "Mul", node.emit("Add", node.emit("Add", a, node.const(steps.start)), b), node.const(steps.factor)
+    )
     whole = node.emit("Sub", node.emit("Round", found), zero)
     node.values.store_centred(
         node.outputs[0].index, node.emit("Relu", whole) if kind.endswith("Relu") else whole
