@@ -27,7 +27,7 @@ CPU_LIMIT ?= 4800
 PACKAGES := gcc g++ clang golang-go rustc libopencv-dev cmake strace gcc-aarch64-linux-gnu libc6-dev-arm64-cross libc6-dev-armhf-cross \
 	gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
 	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
-	zsh fish chromium nginx-light haproxy iproute2 pkg-config
+	zsh fish chromium nginx-light haproxy iproute2 pkg-config musl-tools
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
@@ -109,11 +109,11 @@ sanitize: $(VENV)/.with-test
 
 # Library and programs are compiled with the sanitizer, Python is not; so tests whose program is Python, Go or Rust are left out.
 CLIENT_TESTS := test_programs and not opencv and not compile and not clang or networks or dynamic_shapes or post_process or a_fork or faults_and or \
-	test_sessions or chat_server or unloaded or descriptors_that or a_demo or should_not_do
+	heap_media or vendors_demos or test_sessions or chat_server or unloaded or descriptors_that or a_demo or should_not_do
 SANITIZER ?= undefined address thread
 sanitize-client: $(VENV)/.with-test
 	@for sanitizer in $(SANITIZER); do echo "$$sanitizer:"; CLIENT_SANITIZER=$$sanitizer $(PY) -m pytest -n auto \
-	tests/librknnrt/test_programs.py tests/librknnrt/test_rknn3.py tests/librknnrt/test_rkllm_programs.py tests/librknnrt/test_processes.py \
+	tests/librknnrt/test_programs.py tests/librknnrt/test_mini.py tests/librknnrt/test_rknn3.py tests/librknnrt/test_rkllm_programs.py tests/librknnrt/test_processes.py \
 	-k "$(CLIENT_TESTS)" $(PYTEST_ARGS) || exit 1; done
 
 compare: $(VENV)/.with-compare

@@ -73,7 +73,7 @@ def throughput(calls: int) -> None:
         all_ = rate(calls, lambda: list(pool.map([image] * calls)))
     ratio = all_ / one
     print(
-        f"  throughput    one context {one:6.1f}/s, pool of {pool.size} {all_:6.1f}/s: {ratio:.2f} times (target 2.9: {verdict(ratio >= 2.9)})"
+        f"  throughput    one context {one:6.1f}/s, pool of {pool.workers} {all_:6.1f}/s: {ratio:.2f} times (target 2.9: {verdict(ratio >= 2.9)})"
     )
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compile librknnrt.so, librknn3_api.so and librkllmrt.so for programs in other languages:
+"""Compile librknnrt.so, librknnmrt.so, librknn3_api.so and librkllmrt.so for programs in other languages:
 
     tools/librknnrt.py                      # for wheels: x86-64 and aarch64, into plugins/rknnlite_librknnrt/lib
     tools/librknnrt.py OUT COMPILER [FLAG ...]   # one library, by its name, with a compiler of yours

@@ -7,9 +7,10 @@ import keyword
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from rknnlite import plugins
+from rknnlite.abi import include_dir
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.writing import write_text
 from rknnlite.spi.command import CORE_COMMANDS
@@ -23,24 +24,26 @@ _COMPILE = "build:\n\t$(PYTHON) @module@/build.py\n\n"
 
 @dataclass(frozen=True)
 class _Kind:
-    """What the common templates say of one kind; texts of pyproject.toml, Makefile and README."""
+    """What the common templates say of one kind; texts of setup.cfg, Makefile and README."""
 
     what: str
     use: str
     edit: str
     tools: str = ""
-    requires: str = '"setuptools>=61"'
-    dependencies: str = '"rknnlite", "numpy"'
-    data: str = '"py.typed"'
-    targets: str = "test wheel install"
+    rooms: tuple[str, ...] = ("common", "operator")
+    header: str = ""
+    dependency: str = "rknnlite"
+    debian: str = "python3-rknnlite"
+    targets: str = "golden"
     build_rule: str = ""
+    golden_rule: str = "golden:\n\t$(TOOLKIT_PYTHON) convert.py\n\n"
+    golden_line: str = "    make golden TOOLKIT_PYTHON=...   # the Python that has rknn-toolkit2: models and what it answers\n"
+    conversion: str = (
+        "The class of `@module@/op.py` is what rknn-toolkit2 converts with; `convert.py` shows it. `tests/test_golden.py` runs\n"
+        "the models that it made and compares with the vendor's simulator.\n\n"
+    )
 
 
-_BUILDS = {
-    "requires": '"setuptools>=61", "rknnlite"',
-    "targets": "build test wheel install",
-    "build_rule": _COMPILE,
-}
 _OPERATOR = "Once it is installed, every program that opens a model with `@type@` through rknnlite finds the operator."
 KINDS = {
     "python": _Kind("The operator @type@", _OPERATOR, "op.py"),
@@ -49,24 +52,32 @@ KINDS = {
         _OPERATOR,
         "@name@.c",
         ", and a C compiler",
-        data='"*.c", "*.so"',
-        **_BUILDS,
+        header="rknn_op.h",
+        debian="python3-rknnlite, python3-rknnlite-cplugin",
+        targets="build golden",
+        build_rule=_COMPILE,
     ),
     "opencl": _Kind(
         "The operator @type@ in OpenCL",
         _OPERATOR,
         "@name@.cl",
         "; with OpenCL (pocl-opencl-icd) also the kernel runs",
-        dependencies='"rknnlite[opencl]", "numpy"',
-        data='"*.cl"',
+        dependency="rknnlite[opencl]",
+        debian="python3-rknnlite, python3-rknnlite-opencl",
     ),
     "riscv": _Kind(
         "The post-process plugin @name@ for RK1820/RK1828",
         'Once it is installed, `rknnlite run MODEL --postprocess "$(rknnlite @name@)"` puts it behind a model.',
         "@name@.c",
         ", gcc-riscv64-unknown-elf, picolibc-riscv64-unknown-elf, gcc-riscv64-linux-gnu and qemu-user",
-        data='"*.c", "*.so"',
-        **_BUILDS,
+        rooms=("common",),
+        header="rknn3_op.h",
+        debian="python3-rknnlite, python3-rknnlite-riscv",
+        targets="build",
+        build_rule=_COMPILE,
+        golden_rule="",
+        golden_line="",
+        conversion="The converter does not know such plugins: a model is converted without it.\n\n",
     ),
 }
 
@@ -89,9 +100,11 @@ def write_package(name: str, kind: str, output: Path) -> tuple[Path, list[str]]:
     words = {"name": name, "module": module, "camel": camel, "type": f"cst{camel}", "kind": kind}
     files = {
         _target(template, words): _filled(template, vars(KINDS[kind]), words)
-        for room in ("common", kind)
+        for room in (*KINDS[kind].rooms, kind)
         for template in sorted((_TEMPLATES / room).rglob("*.in"))
     }
+    if header := KINDS[kind].header:
+        files[f"{module}/{header}"] = (include_dir() / header).read_text("utf-8")
     for file, text in files.items():
         place = folder / file
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -124,11 +137,11 @@ def _target(template: Path, words: dict[str, str]) -> str:
     return _replaced(place, words)
 
 
-def _filled(template: Path, facts: dict[str, str], words: dict[str, str]) -> str:
+def _filled(template: Path, facts: dict[str, Any], words: dict[str, str]) -> str:
     return _replaced(_replaced(template.read_text("utf-8"), facts), words)
 
 
-def _replaced(text: str, words: dict[str, str]) -> str:
+def _replaced(text: str, words: dict[str, Any]) -> str:
     for word, value in words.items():
-        text = text.replace(f"@{word}@", value)
+        text = text.replace(f"@{word}@", str(value))
     return text

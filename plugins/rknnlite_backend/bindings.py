@@ -294,7 +294,7 @@ def _seems_padded(attr: TensorAttr, native: TensorAttr, size: int) -> bool:
 
 def _read(memory: Array, attr: TensorAttr, native: TensorAttr) -> Input:
     """What the common path would be given for the bytes of ``memory``, which lie as ``attr`` says."""
-    stored = attr.dtype is native.dtype and attr.layout is not Layout.NCHW
+    stored = attr.dtype is native.dtype and (attr.layout is not Layout.NCHW or attr.pass_through)
     if attr.layout is not Layout.NHWC:
         layout = Layout.NCHW if attr.layout is Layout.NCHW else Layout.UNDEFINED
         data = _elements(memory, attr, attr.n_elems).reshape(attr.dims)

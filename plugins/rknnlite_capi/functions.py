@@ -22,6 +22,7 @@ from .context import CContext
 from .custom_ops import StructOp, read_attr
 from .memory import CMemories, CMemory
 from .pointers import address, c_function, number, struct_at, structs_at
+from .queries import NoRange
 
 __all__ = ["CFunctions", "RKNNOutput"]
 
@@ -259,6 +260,8 @@ class CFunctions:
         """The code that C would answer; what is wrong is logged."""
         try:
             work()
+        except NoRange as error:
+            return error.code
         except RknnError as error:
             self._log.e(f"{name} failed. error code: {error.name} ({error.code}); {error}", False)
             return error.code

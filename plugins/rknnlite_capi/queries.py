@@ -11,7 +11,7 @@ from rknnlite.tensor import Layout, TensorAttr
 
 from .attrs import attr_struct
 
-__all__ = ["answer", "perf_text"]
+__all__ = ["NoRange", "answer", "perf_text"]
 
 _ATTRS = {
     Query.INPUT_ATTR: AttrKind.INPUT,
@@ -30,13 +30,17 @@ _API, _DRIVER = "2.3.2", "0.9.8"
 """Of the runtime whose API this is, and of a driver that it takes."""
 
 
+class NoRange(ModelInvalid):
+    """The shapes are static. Programs ask every model for its range: it is no error to be told of."""
+
+
 def answer(opened: Context, command: int, index: int) -> bytes:
     """The structure that command ``command`` fills, about tensor ``index`` where it is about one.
 
     PERF_DETAIL is not among them: its structure points to text, see ``perf_text``.
 
     Raises:
-        ParamInvalid: there is no such command or tensor. ModelInvalid: a range was asked of static shapes.
+        ParamInvalid: there is no such command or tensor. NoRange: a range was asked of static shapes.
     """
     if command in _ATTRS:
         kind = _ATTRS[Query(command)]
@@ -91,7 +95,7 @@ def _device_memory(opened: Context) -> TensorMem:
 def _range(opened: Context, index: int) -> abi.InputRange:
     attr, shapes = _one(opened.inputs, index, "input"), opened.shapes
     if not shapes:
-        raise ModelInvalid("the model has static shapes: there is no range (command 13)")
+        raise NoRange("the model has static shapes: there is no range (command 13)")
     rank = len(attr.dims)
     told = abi.InputRange(
         index=index,

@@ -132,7 +132,8 @@ def _dtype(tensor: Tensor) -> DType:
 
 def _attr(slot: int, tensor: Tensor) -> TensorAttr:
     layout = Layout.NCHW if len(tensor.shape) == 4 else Layout.UNDEFINED
-    return TensorAttr(slot, tensor.name, tuple(tensor.shape), _dtype(tensor), layout)
+    quant = None if tensor.dtype.is_float else tensor.quant
+    return TensorAttr(slot, tensor.name, tuple(tensor.shape), _dtype(tensor), layout, quant)
 
 
 def _blank(tensor: Tensor) -> Array:

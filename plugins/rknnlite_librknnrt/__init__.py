@@ -1,7 +1,8 @@
-"""``librknnrt.so``, ``librknn3_api.so`` and ``librkllmrt.so`` for every machine: programs in C, C++, Go, Rust without a board.
+"""``librknnrt.so``, ``librknnmrt.so``, ``librknn_api.so``, ``librknn3_api.so`` and ``librkllmrt.so`` for programs without a board.
 
-``client`` is the libraries in C (``common``, and ``rknnrt``, ``rknn3`` and ``rkllm`` with what each has for itself), ``server``
-the process that they start, with the rooms ``rknn3`` and ``rkllm``; ``build`` and ``recipe`` find the libraries or build them.
+``client`` is the libraries in C (``common``, and ``rknnrt`` with ``rknnmrt`` and ``rknn1`` on top of it, ``rknn3`` and
+``rkllm`` with what each has for itself; ``mpi`` and ``rga`` stand for libraries of boards), ``server`` the process that they
+start, with the rooms ``rknn3`` and ``rkllm``; ``build`` and ``recipe`` find the libraries or build them.
 
 The library has no Python in it, so it loads into any process. It starts one server for its process, with a scrubbed environment;
 each context is a conversation over a socket of its own, with a thread there (``context_thread``). Over sockets go numbers and

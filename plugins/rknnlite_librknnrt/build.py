@@ -25,17 +25,17 @@ from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.writing import write_file
 
 from . import recipe
-from .recipe import LIBRARY, RKLLM_LIBRARIES, RKNN3_LIBRARY
+from .recipe import LIBRARY, RKLLM_LIBRARIES
 
 __all__ = [
     "Found",
     "Origin",
+    "beside",
     "find",
     "library",
     "own_folder",
     "rkllm_library",
     "rkllm_version",
-    "rknn3_library",
 ]
 
 _HERE = Path(__file__).parent
@@ -93,37 +93,29 @@ def find(interpreter_is_named: bool = False) -> Found:
     return Found(_put(prebuilt, link=True), Origin.PREBUILT)
 
 
-def rknn3_library(found: Found) -> Path:
-    """``librknn3_api.so`` beside the library that was found; put there where it is not.
+def beside(found: Found, name: str) -> Path:
+    """Another library of ``recipe.LIBRARIES`` in the folder of the one that was found, or below it; put there where it is not.
 
     Raises as ``library`` does, and BackendUnavailable where Debian's package or the wheel has none.
     """
-    file = found.file.with_name(RKNN3_LIBRARY)
+    room = str(Path(name).parent)
     if found.origin is Origin.BUILT:
-        return _put(_built(RKNN3_LIBRARY))
-    beside = found.file.resolve().with_name(RKNN3_LIBRARY)
-    if not is_file(beside):
+        return _put(_built(name), room=room)
+    file, there = found.file.parent / name, found.file.resolve().parent / name
+    if not is_file(there):
         raise BackendUnavailable(
-            f"{beside} is not there: {found.file} was installed without it; install rknnlite again"
+            f"{there} is not there: {found.file} was installed without it; install rknnlite again"
         )
-    return file if is_file(file) and not found.file.is_symlink() else _put(beside, link=True)
+    return file if is_file(file) and not found.file.is_symlink() else _put(there, link=True, room=room)
 
 
 def rkllm_library(found: Found, version: Optional[str] = None) -> Path:
     """``librkllmrt.so`` of a version, in a folder of its own below that of the library that was found.
 
-    ``version`` None: what ``RKNNLITE_RKLLM_VERSION`` says, else the latest. Raises as ``rknn3_library`` does, and ParamInvalid for
-    a version that there is none of.
+    ``version`` None: what ``RKNNLITE_RKLLM_VERSION`` says, else the latest. Raises as ``beside`` does, and ParamInvalid for a
+    version that there is none of.
     """
-    name = RKLLM_LIBRARIES[rkllm_version(version)]
-    if found.origin is Origin.BUILT:
-        return _put(_built(name), room=Path(name).parent.name)
-    file, beside = found.file.with_name(name), found.file.resolve().parent / name
-    if not is_file(beside):
-        raise BackendUnavailable(
-            f"{beside} is not there: {found.file} was installed without it; install rknnlite again"
-        )
-    return file if not found.file.is_symlink() else _put(beside, link=True, room=Path(name).parent.name)
+    return beside(found, RKLLM_LIBRARIES[rkllm_version(version)])
 
 
 def rkllm_version(named: Optional[str] = None) -> str:

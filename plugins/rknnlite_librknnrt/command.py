@@ -9,8 +9,8 @@ from typing import Optional
 from rknnlite._version import __version__
 from rknnlite.spi.command import Command, Console, Exit
 
-from . import build, flags
-from .headers import include_dir, rkllm_include_dir
+from . import build, flags, recipe
+from .headers import include_dir, rkllm_include_dir, rknn1_include_dir
 
 __all__ = ["COMMAND"]
 
@@ -23,8 +23,9 @@ class Librknnrt(Command):
 
     name = "librknnrt"
     help = (
-        "librknnrt.so, librknn3_api.so and librkllmrt.so for programs in other languages: where they are, and what compilers "
-        "are told"
+        "librknnrt.so, librknnmrt.so, librknn_api.so, librknn3_api.so and librkllmrt.so for programs in other languages: where "
+        "they are, and "
+        "what compilers are told"
     )
     examples = (
         "rknnlite librknnrt",
@@ -43,6 +44,16 @@ class Librknnrt(Command):
         parser.add_argument("--cflags", action="store_true", help="what compilers are told: the headers")
         parser.add_argument("--libs", action="store_true", help="what linkers are told: the library")
         parser.add_argument(
+            "--mini",
+            action="store_true",
+            help="librknnmrt.so for RV1103 and RV1106, which lies in the same folder",
+        )
+        parser.add_argument(
+            "--rknn1",
+            action="store_true",
+            help="librknn_api.so for programs of toolkits 1.x (RK1808, RV1126), which lies in the same folder, and its header",
+        )
+        parser.add_argument(
             "--rknn3",
             action="store_true",
             help="librknn3_api.so for hosts of RK182x, which lies in the same folder",
@@ -58,17 +69,18 @@ class Librknnrt(Command):
         parser.add_argument(
             "--pkg-config-dir",
             action="store_true",
-            help=f"the folder of {flags.PACKAGE}.pc and {flags.RKNN3_PACKAGE}.pc, for PKG_CONFIG_PATH",
+            help=f"the folder of {flags.PACKAGE}.pc, {flags.MINI_PACKAGE}.pc and {flags.RKNN3_PACKAGE}.pc, for PKG_CONFIG_PATH",
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         asked = [name for name in _ASKED if getattr(args, name)]
         version = None if args.rkllm is None else build.rkllm_version(args.rkllm)
-        headers = include_dir() if version is None else rkllm_include_dir(version)
+        headers = rknn1_include_dir() if args.rknn1 else include_dir()
+        headers = headers if version is None else rkllm_include_dir(version)
         answers: dict[str, object] = {"include_dir": headers, "cflags": flags.cflags(headers)}
         if console.json or not asked or set(asked) - answers.keys():  # headers need no library
             both = args.dir or args.pkg_config_dir
-            answers.update(_of_the_library(args.rknn3, both, args.pkg_config_dir, version))
+            answers.update(_of_the_library(_wanted(args), both, args.pkg_config_dir, version))
         text = " ".join(str(answers[name]) for name in asked)
         console.report(
             answers, text or f"{answers['library']} ({answers['origin']}), starts {sys.executable}"
@@ -76,11 +88,24 @@ class Librknnrt(Command):
         return Exit.OK
 
 
-def _of_the_library(rknn3: bool, both: bool, pkg_config: bool, rkllm: Optional[str]) -> dict[str, object]:
-    """What is known of librknnrt.so, librknn3_api.so, or librkllmrt.so of a version; ``both``: the first two shall be there."""
+def _wanted(args: argparse.Namespace) -> str:
+    """Which library of the folder is asked for."""
+    named = {
+        recipe.MINI_LIBRARY: args.mini,
+        recipe.RKNN1_LIBRARY: args.rknn1,
+        recipe.RKNN3_LIBRARY: args.rknn3,
+    }
+    return next((library for library, asked in named.items() if asked), recipe.LIBRARY)
+
+
+def _of_the_library(
+    wanted: str, all_of_them: bool, pkg_config: bool, rkllm: Optional[str]
+) -> dict[str, object]:
+    """What is known of one of the libraries in one folder, or of librkllmrt.so of a version; ``all_of_them`` shall be there."""
     found = build.find()
-    other = build.rknn3_library(found) if rknn3 or both else found.file
-    library = other if rknn3 else found.file
+    library = found.file if wanted == recipe.LIBRARY else build.beside(found, wanted)
+    for name in (*recipe.IN_ONE_FOLDER[1:], *recipe.BOARD_LIBRARIES) if all_of_them else ():
+        build.beside(found, name)
     if rkllm is not None:
         library = build.rkllm_library(found, rkllm)
     folder = library.parent

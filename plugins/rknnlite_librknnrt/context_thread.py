@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Optional
 
+from rknnlite_capi.queries import NoRange
+
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.log import logger
 
@@ -60,7 +62,7 @@ class ContextThread:
             done = handler(request) or _NOTHING
             self._wire.answer(0, done.payload, done.args, done.fds)
         except RknnError as error:
-            self._wire.answer(self._code(error, request.call), _line(str(error)))
+            self._wire.answer(self._code(error, request.call), _reason(error))
         except Gone:
             raise
         except Exception as error:
@@ -119,6 +121,11 @@ class ContextThread:
 
 def _code(error: RknnError, _: int) -> int:
     return error.code
+
+
+def _reason(error: RknnError) -> bytes:
+    """What is said of it; nothing of what is no error to be told of."""
+    return b"" if isinstance(error, NoRange) else _line(str(error) or "no reason was given")
 
 
 def _line(text: str) -> bytes:

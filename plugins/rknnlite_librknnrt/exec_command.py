@@ -6,12 +6,15 @@ import argparse
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
+
+from rknnlite_backend.library import DIRECTORIES, is_file
 
 from rknnlite import config
 from rknnlite.spi.command import Command, Console, Exit
 
-from . import build
+from . import build, recipe
 
 __all__ = ["COMMAND"]
 
@@ -25,7 +28,7 @@ class Exec(Command):
     """See the module."""
 
     name = "exec"
-    help = "run a program with librknnrt.so, librknn3_api.so and librkllmrt.so of rknnlite in the place of the vendor's"
+    help = "run a program with rknnlite's librknnrt.so, librknn_api.so, librkllmrt.so and their like in the place of the vendor's"
     examples = (
         "rknnlite exec -- ./program model.rknn picture.jpg",
         "rknnlite exec -- ctest --test-dir build",
@@ -41,11 +44,13 @@ class Exec(Command):
             console.note("exec: name a program: rknnlite exec -- ./program ARGUMENTS")
             return Exit.USAGE
         found = build.find(interpreter_is_named=True)
-        build.rknn3_library(found)
+        for name in recipe.IN_ONE_FOLDER[1:]:
+            build.beside(found, name)
         rkllm = build.rkllm_library(found)
         paths = [
             str(found.file.parent),
             str(rkllm.parent),
+            *_stand_ins(found),
             *filter(None, [os.environ.get("LD_LIBRARY_PATH")]),
         ]
         environment = {"RKNNLITE_PYTHON": sys.executable, **os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
@@ -56,6 +61,14 @@ class Exec(Command):
         except OSError as error:
             console.note(f"exec: {args.rest[0]}: {_why(args.rest[0], error)}")
             return _NOT_FOUND if isinstance(error, _MISSING) else _NOT_A_PROGRAM
+
+
+def _stand_ins(found: build.Found) -> list[str]:
+    """The folder of what stands for libraries of the board's, where this machine has none of these."""
+    names = recipe.BOARD_LIBRARIES
+    if any(is_file(Path(folder) / Path(name).name) for folder in DIRECTORIES for name in names):
+        return []
+    return sorted({str(build.beside(found, name).parent) for name in names})
 
 
 def _why(program: str, error: OSError) -> str:

@@ -17,14 +17,14 @@ from rknnlite.files.writing import write_text
 from .build import own_folder
 from .headers import LIBRARIES, include_dir, pkg_config
 
-__all__ = ["PACKAGE", "RKNN3_PACKAGE", "cflags", "libs", "write_pkg_config"]
+__all__ = ["MINI_PACKAGE", "PACKAGE", "RKNN3_PACKAGE", "cflags", "libs", "write_pkg_config"]
 
-PACKAGE, RKNN3_PACKAGE = (f"{library}-rknnlite" for library in LIBRARIES)
+PACKAGE, MINI_PACKAGE, RKNN3_PACKAGE = (f"{library}-rknnlite" for library in LIBRARIES)
 """The names that pkg-config knows the libraries by: not those of a vendor's files."""
 
 
 def cflags(headers: Optional[Path] = None) -> str:
-    """``-I`` of the headers (None: those of librknnrt.so and librknn3_api.so), quoted for a shell."""
+    """``-I`` of the headers (None: those of librknnrt.so, librknnmrt.so and librknn3_api.so), quoted for a shell."""
     return shlex.quote(f"-I{headers or include_dir()}")
 
 
@@ -40,7 +40,7 @@ def write_pkg_config(folder: Path) -> Path:
     """
     place = own_folder() / "pkgconfig"
     buildcache.make_private(place)
-    for package, library in zip((PACKAGE, RKNN3_PACKAGE), LIBRARIES):
+    for package, library in zip((PACKAGE, MINI_PACKAGE, RKNN3_PACKAGE), LIBRARIES):
         write_text(place / f"{package}.pc", pkg_config(folder, library))
     return place
 

@@ -8,15 +8,20 @@ from typing import Optional
 
 from rknnlite.errors import ParamInvalid
 
-__all__ = ["LIBRARIES", "include_dir", "pkg_config", "rkllm_include_dir"]
+__all__ = ["LIBRARIES", "include_dir", "pkg_config", "rkllm_include_dir", "rknn1_include_dir"]
 
-LIBRARIES = ("librknnrt", "librknn3_api")
+LIBRARIES = ("librknnrt", "librknnmrt", "librknn3_api")
 """Names of the pkg-config files, without ``.pc``."""
 
 
 def include_dir() -> Path:
     """The folder with ``rknn_api.h``, ``rknn_matmul_api.h``, ``rknn_custom_op.h`` and ``rknn3_api.h``, for ``-I``."""
     return Path(__file__).with_name("include")
+
+
+def rknn1_include_dir() -> Path:
+    """The folder with the ``rknn_api.h`` of toolkits 1.x, whose name is that of the later one."""
+    return Path(__file__).with_name("rknn1_include")
 
 
 def rkllm_include_dir(version: str) -> Path:
@@ -35,7 +40,7 @@ def pkg_config(
     ``"``, ``$``, ``\`` or a line break.
     """
     if library not in LIBRARIES:
-        raise ParamInvalid(f"there is no pkg-config file of {library!r}; there are {' and '.join(LIBRARIES)}")
+        raise ParamInvalid(f"there is no pkg-config file of {library!r}; there are {', '.join(LIBRARIES)}")
     text = Path(__file__).with_name("pkgconfig").joinpath(f"{library}.pc.in").read_text(encoding="utf-8")
     places = {"@LIBDIR@": folder, "@INCLUDEDIR@": include_dir() if include is None else include}
     for word, place in places.items():

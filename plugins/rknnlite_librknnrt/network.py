@@ -15,7 +15,7 @@ from rknnlite_capi import AsyncRuns, answer, attr_of, perf_text, shapes_of, shap
 from rknnlite import config
 from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
-from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
+from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.runtime import open_model
@@ -65,6 +65,12 @@ class Network:
             flags, size, master = request.args[:3]
             options = options_of(flags, contexts.find(master) if master else None)
             opened = open_model(_model(request, size), config.get("backend") or "cpu", **options)
+            if request.args[3] and not opened.soc.zero_copy_only:
+                soc = opened.soc.name
+                opened.close()
+                raise TargetPlatformUnmatch(
+                    f"the model is for {soc}; librknnmrt runs those for RV1103 and RV1106"
+                )
             flushes = options.get("flush_inputs", True) and options.get("flush_outputs", True)
             facts = InitFact.SYNCS if not flushes else facts
             facts |= InitFact.DYNAMIC if opened.shapes else InitFact(0)
@@ -215,7 +221,7 @@ class Network:
         outputs.fetch(self._opened)
         places, outputs.places_to_send = outputs.places_to_send, b""
         fds, outputs.fd_to_send = tuple(outputs.fd_to_send), []
-        return Reply(places, (self._frames.fetched, 1, outputs.size), fds)
+        return Reply(places, (self._frames.fetched, 1, outputs.size, max(0, self._frames.last)), fds)
 
     # -- memory -------------------------------------------------------------------------------------------
 

@@ -1,4 +1,7 @@
-"""What the C libraries are made of, and what compiles them: librknnrt.so, librknn3_api.so for hosts of RK182x, librkllmrt.so.
+"""What the C libraries are made of, and what compiles them.
+
+librknnrt.so, librknnmrt.so for RV1103 and RV1106, librknn_api.so for toolkits 1.x, librknn3_api.so for hosts of RK182x,
+librkllmrt.so; and what stands for libraries that programs for RV1103 and RV1106 use besides.
 
 librkllmrt.so is compiled once for each layout of its API, by the name ``rkllm-VERSION/librkllmrt.so``.
 
@@ -13,11 +16,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
-    "CLIENT", "INCLUDE", "LIBRARIES", "LIBRARY", "MADE_OF", "RKLLM_INCLUDE", "RKLLM_LIBRARIES", "RKNN3_LIBRARY", "command",
-    "digest", "files", "flags", "glibc_needed", "include_flags", "version_flag",
+    "BOARD_LIBRARIES", "CLIENT", "INCLUDE", "IN_ONE_FOLDER", "LIBRARIES", "LIBRARY", "MADE_OF", "MINI_LIBRARY",
+    "RKLLM_INCLUDE", "RKLLM_LIBRARIES", "RKNN1_LIBRARY", "RKNN3_LIBRARY", "command", "digest", "files", "flags", "glibc_needed",
+    "include_flags", "version_flag",
 ]  # fmt: skip
 
-LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn3_api.so"
+LIBRARY, MINI_LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY = (
+    "librknnrt.so",
+    "librknnmrt.so",
+    "librknn_api.so",
+    "librknn3_api.so",
+)
+IN_ONE_FOLDER = (LIBRARY, MINI_LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY)
+BOARD_LIBRARIES = ("board/librockit.so", "board/libmpimmz.so", "board/librga.so")
+"""What stands for libraries of boards, where a machine has none of them."""
 CLIENT, INCLUDE, RKLLM_INCLUDE = (
     Path(__file__).with_name(name) for name in ("client", "include", "rkllm_include")
 )
@@ -26,17 +38,25 @@ RKLLM_LIBRARIES = {
     version: f"rkllm-{version}/librkllmrt.so" for version in ("1.1.4", "1.2.0", "1.2.1b1", "1.2.3", "1.3.0")
 }
 """Last version of a layout -> its library."""
-LIBRARIES = (LIBRARY, RKNN3_LIBRARY, *RKLLM_LIBRARIES.values())
+LIBRARIES = (*IN_ONE_FOLDER, *BOARD_LIBRARIES, *RKLLM_LIBRARIES.values())
 _COMMON = CLIENT / "common"
 _SOURCES = {
     LIBRARY: (_COMMON, CLIENT / "rknnrt", INCLUDE),
+    MINI_LIBRARY: (_COMMON, CLIENT / "rknnrt", CLIENT / "rknnmrt", INCLUDE),
+    RKNN1_LIBRARY: (_COMMON, CLIENT / "rknnrt", CLIENT / "rknn1", INCLUDE),
     RKNN3_LIBRARY: (_COMMON, CLIENT / "rknn3", INCLUDE),
+    **{name: (CLIENT / room,) for name, room in zip(BOARD_LIBRARIES, ("mpi", "mpi", "rga"))},
     **{
         name: (_COMMON, CLIENT / "rkllm", RKLLM_INCLUDE / version)
         for version, name in RKLLM_LIBRARIES.items()
     },
 }
 """Library -> the folders of its sources and headers; the last part of its name is its SONAME, too."""
+_DEFINED = {
+    MINI_LIBRARY: ("-DRKNN_MINI",),
+    RKNN1_LIBRARY: ("-include", "renamed.h"),
+    **{name: (f'-DRKLLM_VERSION="{version}"',) for version, name in RKLLM_LIBRARIES.items()},
+}
 MADE_OF = "made-of"
 """A file beside a library that comes with a wheel: ``digest`` of what it was compiled from."""
 _FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread")
@@ -44,8 +64,7 @@ _FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread")
 
 def flags(library: str = LIBRARY) -> tuple[str, ...]:
     """What compilers are told for a library."""
-    version = [f'-DRKLLM_VERSION="{version}"' for version, name in RKLLM_LIBRARIES.items() if name == library]
-    return (*_FLAGS, f"-Wl,-soname,{Path(library).name}", *version)
+    return (*_FLAGS, f"-Wl,-soname,{Path(library).name}", *_DEFINED.get(library, ()))
 
 
 def files(library: str = LIBRARY) -> list[Path]:

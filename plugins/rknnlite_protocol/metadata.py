@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from rknnlite.socs import Soc
 from rknnlite.tensor import TensorAttr
 
 from .datatypes import declared
@@ -22,7 +21,7 @@ class Described(Protocol):
 
     inputs: Sequence[TensorAttr]
     outputs: Sequence[TensorAttr]
-    soc: Soc
+    platform: str
     backend_name: str
 
 
@@ -41,8 +40,13 @@ def model_metadata(
         if batch > 1 and shape:
             shape[0] = -1
         outputs.append({"name": attr.name, "datatype": "FP32", "shape": shape})
-    platform = f"rknn_{described.soc.name.lower()}"
-    return {"name": name, "versions": [VERSION], "platform": platform, "inputs": inputs, "outputs": outputs}
+    return {
+        "name": name,
+        "versions": [VERSION],
+        "platform": described.platform,
+        "inputs": inputs,
+        "outputs": outputs,
+    }
 
 
 def model_config(

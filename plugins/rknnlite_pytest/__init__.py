@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
 import pytest
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _AUTO = "auto"
 _SETTINGS = {"rknn_backend": "RKNNLITE_BACKEND", "rknn_soc": "RKNNLITE_SOC"}
 """Options and ini values, and the variables by which everything in the session, child processes too, learns them."""
+_CONTRACT = Path(__file__).with_name("contract")
 _before = pytest.StashKey[dict[str, "str | None"]]()
 
 
@@ -38,6 +40,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="store the outputs that rknn_golden is given instead of comparing them",
     )
+    group.addoption(
+        "--rknnlite-backend",
+        metavar="NAME",
+        help="run the tests of what every backend promises on this one; beside the tests that the command line names",
+    )
+    group.addoption(
+        "--rknnlite-model",
+        metavar="FILE",
+        action="append",
+        help="a model for these tests, may be given several times; without one they have their own for RK3588",
+    )
     parser.addini("rknn_backend", "as --rknn-backend, but tests are skipped where it is absent", default="")
     parser.addini("rknn_soc", "as --rknn-soc", default="")
     parser.addini("rknn_golden_dir", "folder of golden outputs, beside the test file", default="golden")
@@ -52,6 +65,19 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ.pop(variable, None)
         elif value:
             os.environ[variable] = value
+    if config.getoption("rknnlite_backend"):
+        _add_contract(config)
+
+
+def _add_contract(config: pytest.Config) -> None:
+    """Collect the contract test kit: alone, or behind what the command line names."""
+    from .contract import fixtures
+
+    if config.pluginmanager.hasplugin("rknnlite_contract"):
+        return
+    config.pluginmanager.register(fixtures, "rknnlite_contract")
+    named = [word for word in config.args if word in config.invocation_params.args]
+    config.args[:] = [*named, *map(str, sorted(_CONTRACT.glob("test_*.py")))]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

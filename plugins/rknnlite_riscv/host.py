@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import platform
+import re
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ __all__ = ["RiscvHost", "RiscvPostProcess"]
 _RISCV, _ET_REL = 243, 1
 _STUB = Path(__file__).with_name("stub.c")
 _CPU = "rv64,v=true,vext_spec=v1.0"
+_HALF = re.compile(r"undefined reference to `(__(extend|trunc)\w*hf\w*)'")
 _PACKAGES = "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user"
 _NATIVE = platform.machine() == "riscv64"
 
@@ -39,7 +43,15 @@ def _emulator() -> list[str]:
     if _NATIVE:
         return []
     found = shutil.which("qemu-riscv64") or shutil.which("qemu-riscv64-static")
-    return [found or "qemu-riscv64", "-cpu", _CPU]
+    return [found or "qemu-riscv64", "-cpu", _CPU + (_half_precision(found) if found else "")]
+
+
+@functools.lru_cache(maxsize=1)
+def _half_precision(qemu: str) -> str:
+    """How this emulator is told that the cores compute ``_Float16`` (Zfh): newer ones write extensions small."""
+    told = subprocess.run([qemu, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"version (\d+)\.(\d+)", told)
+    return ",Zfh=true" if version and tuple(map(int, version.groups())) < (8, 2) else ",zfh=true"
 
 
 def _lacking() -> str | None:
@@ -126,5 +138,10 @@ class RiscvPostProcess(PostProcess):
             if f"undefined reference to `{abi.REGISTER_FUNCTION}'" in str(error):
                 raise ParamInvalid(
                     f"{self._path}: no function {abi.REGISTER_FUNCTION}(int); is it static, or compiled as C++?"
+                ) from None
+            if half := _HALF.search(str(error)):
+                raise ParamInvalid(
+                    f"{self._path}: converts _Float16 by {half[1]}, which the C library lacks; compile with "
+                    "-march=rv64gc_zfh (GCC 13 or newer, or clang): the cores have instructions for that"
                 ) from None
             raise

@@ -18,6 +18,7 @@ from rknnlite_backend.library import (
     OncePerFile,
     Search,
     open_library,
+    refuse_own,
     version_in,
 )
 
@@ -35,6 +36,8 @@ SEARCH = Search(
     "RKNNLITE_RKNN1_LIBRARY",
 )
 _ONLY_IN_LIBRKNNRT = ("rknn_dup_context", "rknn_set_core_mask", "rknn_create_mem2", "rknn_mem_sync")
+_OURS = "rknnlite_librknn1_marker"
+"""What rknnlite's own library exports."""
 # Compiled when a library is searched, not at every start.
 _VERSION = rb"([01]\.\d{1,2}\.\d{1,2} \([0-9a-f]{7,10} build: [^)\0\n]{4,40}\))"
 
@@ -59,6 +62,7 @@ class Library:
         from . import abi
 
         self._dll = open_library(path, abi.BASE_FUNCTIONS, "RKNN runtime of the first generation")
+        refuse_own(self._dll, path, _OURS, SEARCH.variable)
         self.path = path
         newer = [name for name in _ONLY_IN_LIBRKNNRT if self.has(name)]
         if newer:

@@ -57,8 +57,10 @@ class RknnrtBackend(Backend):
         return Probe(True, reason, _PRIORITY, node.nodes, str(library.path), library.version)
 
     def refuses(self, model: ModelFile) -> str | None:
-        from .diagnose import platform_clash
+        from .diagnose import is_foreign, platform_clash
 
+        if is_foreign(model):
+            return f"{model.label} is no RKNN model"
         return platform_clash(model, board())
 
     def open(self, model: ModelFile, options: OpenOptions) -> Context:

@@ -138,10 +138,10 @@ class RknnrtContext(ZeroCopyContext):
         from .customop import Registration
 
         with self.step():
-            from .customop import Registration
+            from .customop import Registration, stored
 
             known = {op.op_type: op for op in (*self._ops, *ops)}
-            registration = Registration(self._library, list(known.values()))
+            registration = Registration(self._library, list(known.values()), lambda: self._file.once(stored))
             self._need().keep.append(registration)
             function = self._library.function("rknn_register_custom_ops")
             code = function(self._value, registration.structs, registration.count)

@@ -7,7 +7,8 @@ An exception in a callback cannot cross C. It is kept, the callback answers -1, 
 from __future__ import annotations
 
 import ctypes as ct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
@@ -20,18 +21,20 @@ from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.spi.custom_op import OPERATOR_ERRORS, take_results, unregistered
-from rknnlite.tensor import DType
+from rknnlite.tensor import DType, QuantParams, TensorAttr
 
 from . import abi
 from .attrs import from_struct
 from .loader import Library
 
 if TYPE_CHECKING:
-    from rknnlite_graph.graph import Node
+    from rknnlite_graph.graph import Graph, Node
 
-__all__ = ["OpAttrs", "Registration", "missing", "needed"]
+__all__ = ["OpAttrs", "Registration", "missing", "needed", "stored"]
 
 Array = NDArray[Any]
+
+Quants = Callable[[], Mapping[str, QuantParams]]
 
 _FAILED = -1
 _CUSTOM = "cst"  # how the converter's types of custom operators begin
@@ -49,13 +52,25 @@ def needed(file: ModelFile, ops: Sequence[CustomOp]) -> list[CustomOp]:
     return [op for op in ops if op.op_type in types]
 
 
+def stored(file: ModelFile) -> dict[str, QuantParams]:
+    """Scale and zero point of the tensors that the model stores as integers, by name; the library tells operators none."""
+    graph = _graph(file)
+    tensors = graph.tensors if graph else ()
+    return {t.name: t.quant for t in tensors if t.quant is not None and not t.dtype.is_float}
+
+
 def _nodes(file: ModelFile) -> Optional[Sequence[Node]]:
-    """The nodes of the model; None where they cannot be read, as Debian packages the library of graphs alone."""
+    graph = _graph(file)
+    return None if graph is None else graph.nodes
+
+
+def _graph(file: ModelFile) -> Optional[Graph]:
+    """The graph of the model; None where it cannot be read, as Debian packages the library of graphs alone."""
     try:
         from rknnlite_graph.read import read_graph
 
         file.check()
-        return read_graph(file.model).nodes
+        return read_graph(file.model)
     except (ModelInvalid, ModuleNotFoundError):
         return None
 
@@ -120,13 +135,17 @@ def _value(attr: abi.CustomOpAttr) -> Any:
 
 
 class Registration:
-    """The operators of one context as an array of ``rknn_custom_op``; alive as long as the context in C."""
+    """The operators of one context as an array of ``rknn_custom_op``; alive as long as the context in C.
 
-    def __init__(self, library: Library, ops: Sequence[CustomOp]) -> None:
+    ``quants`` answers scale and zero point by the tensors' names; it is asked by the first operator in Python.
+    """
+
+    def __init__(self, library: Library, ops: Sequence[CustomOp], quants: Quants) -> None:
         self.failures: list[BaseException] = []
         self.count = len(ops)
         self.structs = abi.array_of(abi.CustomOpStruct, self.count)()
         self._keep: list[Any] = list(ops)
+        self._quants = quants
         for op, struct in zip(ops, self.structs):
             if op.native is not None:
                 where = op.native if isinstance(op.native, int) else ct.addressof(op.native)
@@ -139,7 +158,7 @@ class Registration:
         name = op.op_type.encode()
         if not 0 < len(name) < abi.MAX_NAME:
             raise ParamInvalid(f"op_type {op.op_type!r} must have 1 to {abi.MAX_NAME - 1} bytes")
-        calls = _Calls(op, library.function("rknn_custom_op_get_op_attr"), self.failures)
+        calls = _Calls(op, library.function("rknn_custom_op_get_op_attr"), self.failures, self._quants)
         struct.version, struct.target, struct.op_type = 1, abi.Target.CPU, name
         struct.init = abi.CALLBACK(calls.init)
         struct.compute = abi.CALLBACK(calls.compute)
@@ -158,8 +177,8 @@ class Registration:
 class _Calls:
     """The callbacks of one operator; a model may hold several nodes of it."""
 
-    def __init__(self, op: CustomOp, get_attr: Any, failures: list[BaseException]) -> None:
-        self._op, self._get_attr, self._failures = op, get_attr, failures
+    def __init__(self, op: CustomOp, get_attr: Any, failures: list[BaseException], quants: Quants) -> None:
+        self._op, self._get_attr, self._failures, self._quants = op, get_attr, failures, quants
         self._nodes: dict[int, OpContext] = {}
 
     def init(self, pointer: Any, ins: Any, n_in: int, outs: Any, n_out: int) -> int:
@@ -211,8 +230,7 @@ class _Calls:
     def _context(self, step: str, pointer: Any, ins: tuple[Any, int], outs: tuple[Any, int]) -> OpContext:
         key = _node_key(pointer)
         if key not in self._nodes or step == "init":
-            inputs = [from_struct(ins[0][i].attr) for i in range(ins[1])]
-            outputs = [from_struct(outs[0][i].attr) for i in range(outs[1])]
+            inputs, outputs = (self._attrs(*tensors) for tensors in (ins, outs))
             node = OpNode(
                 self._op.op_type,
                 self._op.op_type,
@@ -222,6 +240,10 @@ class _Calls:
             )
             self._nodes[key] = OpContext(node, inputs, outputs)
         return self._nodes[key]
+
+    def _attrs(self, tensors: Any, count: int) -> list[TensorAttr]:
+        attrs = [from_struct(tensors[i].attr) for i in range(count)]
+        return [replace(attr, quant=attr.quant or self._quants().get(attr.name)) for attr in attrs]
 
     def _failure(self, step: str, inputs: list[Array], error: BaseException) -> CustomOpFailed:
         failure = CustomOpFailed(

@@ -17,7 +17,7 @@ from . import device
 from .errors import call_error
 from .loader import Library
 
-__all__ = ["check_file", "init_error", "metadata", "platform_clash"]
+__all__ = ["check_file", "init_error", "is_foreign", "metadata", "platform_clash"]
 
 _MAGIC = b"RKNN"
 _ENCRYPTED = (b"CYPTRKNN", b"RKCE")
@@ -42,6 +42,12 @@ def _head(file: ModelFile) -> bytes:
         return bytes(file.data[:16])
     except ModelInvalid:
         return b""
+
+
+def is_foreign(file: ModelFile) -> bool:
+    """Whether the file is of a format that some other backend may know, and librknnrt does not."""
+    head = _head(file)
+    return bool(head) and not head.startswith((b"RK", *_ENCRYPTED))  # RKNN, RKNX and what may come
 
 
 def check_file(file: ModelFile, library: Library) -> None:

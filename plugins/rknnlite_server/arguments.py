@@ -100,7 +100,9 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     """Networks behind the Open Inference Protocol."""
     default = ServerSettings()
-    parser.add_argument("networks", nargs="*", metavar="MODEL", help="networks (.rknn) to serve")
+    parser.add_argument(
+        "networks", nargs="*", metavar="MODEL", help="networks to serve (.rknn, or what a plugin runs)"
+    )
     parser.add_argument(
         "--repository",
         metavar="DIR",

@@ -15,19 +15,19 @@ ALL_CORES = 0xFFFF
 """The runtime's word for all cores that there are."""
 
 
-def core_masks(soc: Soc, size: int, cores: Cores) -> list[Optional[int]]:
+def core_masks(soc: Soc, workers: int, cores: Cores) -> list[Optional[int]]:
     """One core mask per worker, None where none is to be set; raises ParamInvalid, TargetPlatformUnmatch."""
     if cores == "spread":
-        return [1 << i % soc.cores if soc.masks and size > 1 else None for i in range(size)]
+        return [1 << i % soc.cores if soc.masks and workers > 1 else None for i in range(workers)]
     if isinstance(cores, str):
         if cores not in ("auto", "all"):
             raise ParamInvalid(
                 f"cores={cores!r} is not 'spread', 'auto', 'all', a mask or one mask per worker"
             )
-        return [ALL_CORES if cores == "all" and soc.masks else None] * size
-    masks = [int(cores)] * size if isinstance(cores, int) else [int(mask) for mask in cores]
-    if len(masks) != size:
-        raise ParamInvalid(f"{len(masks)} core masks were given for {size} workers")
+        return [ALL_CORES if cores == "all" and soc.masks else None] * workers
+    masks = [int(cores)] * workers if isinstance(cores, int) else [int(mask) for mask in cores]
+    if len(masks) != workers:
+        raise ParamInvalid(f"{len(masks)} core masks were given for {workers} workers")
     for mask in masks:
         soc.check_core_mask(mask)
     return list(masks)

@@ -40,7 +40,8 @@ class Pool(Typed):
 
     Args:
         model: path, bytes or a ModelFile. Of a path no copy of the file stays in memory.
-        size: number of workers; None: one per NPU core (on the CPU reference at most one per core of the machine).
+        workers: how many, each with a context and a thread; None: one per NPU core (on the CPU reference at most one
+            per core of the machine). ``size``, the former name, is taken as well.
         cores: ``"spread"`` gives each worker one NPU core in turn, ``"auto"`` leaves the choice to the runtime,
             ``"all"`` lets each use all; or one mask for all, or one mask per worker. SoCs with one core take none.
         backend: as for ``rknnlite.open``.
@@ -54,11 +55,11 @@ class Pool(Typed):
 
     Raises:
         OutOfMemory: so many contexts do not fit; the text says how many do.
-        ParamInvalid, TargetPlatformUnmatch: core masks that the SoC does not have, a size or queue below 1.
+        ParamInvalid, TargetPlatformUnmatch: core masks that the SoC does not have, less than one worker, a queue below 1.
 
     Examples:
         >>> frames = [np.full((1, 224, 224, 3), n, np.uint8) for n in range(4)]
-        >>> with rknnlite.Pool("examples/resnet18/resnet18_for_RK3588.rknn", size=2) as pool:
+        >>> with rknnlite.Pool("examples/resnet18/resnet18_for_RK3588.rknn", workers=2) as pool:
         ...     best = [int(logits.argmax()) for (logits,) in pool.map(frames)]
         >>> len(best)
         4
@@ -67,7 +68,7 @@ class Pool(Typed):
     def __init__(
         self,
         model: str | os.PathLike[str] | bytes | bytearray | memoryview | ModelFile,
-        size: Optional[int] = None,
+        workers: Optional[int] = None,
         cores: Cores = "spread",
         backend: Optional[str] = None,
         queue: Optional[int] = None,
@@ -77,19 +78,20 @@ class Pool(Typed):
         pin: bool = False,
         **options: Any,
     ) -> None:
-        _check_arguments(size, queue, timeout, options)
+        workers = options.pop("size", workers)  # its former name
+        _check_arguments(workers, queue, timeout, options)
         source = model if isinstance(model, (bytes, bytearray, memoryview, ModelFile)) else os.fspath(model)
         first = open_model(source, backend, **options)
         contexts = [first]
         try:
             computes_here = first.limit_threads(1)
-            self.size = size or _default_size(first.soc, computes_here)
-            share = max(1, processors() // self.size)
-            masks = core_masks(first.soc, self.size, cores)
-            _check_memory(first, self.size, _WIDE if computes_here else 1)
+            self.workers = workers or _default_workers(first.soc, computes_here)
+            share = max(1, processors() // self.workers)
+            masks = core_masks(first.soc, self.workers, cores)
+            _check_memory(first, self.workers, _WIDE if computes_here else 1)
             again = functools.partial(_open, source, backend, share, options)
-            while len(contexts) < self.size:
-                contexts.append(_another(first, again, len(contexts), self.size))
+            while len(contexts) < self.workers:
+                contexts.append(_another(first, again, len(contexts), self.workers))
             for context, mask in zip(contexts, masks):
                 context.limit_threads(share)
                 if mask is not None:
@@ -98,12 +100,12 @@ class Pool(Typed):
             for context in reversed(contexts):
                 context.close()
             raise
-        self.soc, self.backend_name = first.soc, first.backend_name
+        self.soc, self.platform, self.backend_name = first.soc, first.platform, first.backend_name
         self.inputs, self.outputs = first.inputs, first.outputs
         self.batch, self.shapes = first.batch, first.shapes
-        self._look_ahead = 2 * self.size
+        self._look_ahead = 2 * self.workers
         self._post = post
-        self._group = WorkerGroup(again, queue or 4 * self.size, timeout, big_cores() if pin else ())
+        self._group = WorkerGroup(again, queue or 4 * self.workers, timeout, big_cores() if pin else ())
         try:
             self._group.start(list(zip(contexts, masks)))
         except BaseException:
@@ -175,6 +177,11 @@ class Pool(Typed):
         begin = self.submit if call is None else functools.partial(self.call, call)
         return _in_order(begin, iter(items), ahead, options)
 
+    @property
+    def size(self) -> int:
+        """The former name of ``workers``."""
+        return self.workers
+
     # -- figures and life ---------------------------------------------------------------------------------
 
     def stats(self) -> PoolStats:
@@ -198,7 +205,7 @@ class Pool(Typed):
         self.close(cancel=kind is not None)
 
     def __repr__(self) -> str:
-        return f"<Pool of {self.size} on {self.backend_name} ({self.soc.name})>"
+        return f"<Pool of {self.workers} on {self.backend_name} ({self.soc.name})>"
 
 
 def _infer(context: Context, *inputs: Any, **options: Any) -> list[Any]:
@@ -231,9 +238,9 @@ def _in_order(
 
 
 def _check_arguments(
-    size: Optional[int], queue: Optional[int], timeout: Optional[float], options: Mapping[str, Any]
+    workers: Optional[int], queue: Optional[int], timeout: Optional[float], options: Mapping[str, Any]
 ) -> None:
-    for name, value in (("size", size), ("queue", queue), ("timeout", timeout)):
+    for name, value in (("workers", workers), ("queue", queue), ("timeout", timeout)):
         if value is not None and not value > 0:
             raise ParamInvalid(f"{name} must be above 0, not {value}")
     for name in ("async_mode", "core_mask", "threads"):
@@ -252,22 +259,24 @@ def _open(source: Any, backend: Optional[str], share: int, options: Mapping[str,
     return open_model(source, backend, threads=share, **options)
 
 
-def _another(first: Context, again: Callable[[], Context], made: int, size: int) -> Context:
+def _another(first: Context, again: Callable[[], Context], made: int, workers: int) -> Context:
     """A further context: a duplicate where that is legal, else the model is opened again."""
     try:
         return again() if first.shapes else first.dup()
     except (OutOfMemory, MemoryError) as error:
-        raise OutOfMemory(f"{made} of {size} workers fit into memory; use size={made}. ({error})") from None
+        raise OutOfMemory(
+            f"{made} of {workers} workers fit into memory; use workers={made}. ({error})"
+        ) from None
     except RknnError:
         return again()
 
 
-def _default_size(soc: Soc, computes_here: bool) -> int:
+def _default_workers(soc: Soc, computes_here: bool) -> int:
     return max(1, min(soc.cores, processors())) if computes_here else soc.cores
 
 
-def _check_memory(first: Context, size: int, width: int) -> None:
-    """Refuse a size that cannot fit, by what one context says it needs; ``width`` is bytes held per byte needed."""
+def _check_memory(first: Context, workers: int, width: int) -> None:
+    """Refuse workers that cannot fit, by what one context says it needs; ``width`` is bytes held per byte needed."""
     import psutil  # a slow import
 
     try:
@@ -276,9 +285,9 @@ def _check_memory(first: Context, size: int, width: int) -> None:
         return
     each = (need.total - (0 if first.shapes else need.weight)) * width
     free = psutil.virtual_memory().available
-    if each > 0 and (size - 1) * each > free:
+    if each > 0 and (workers - 1) * each > free:
         fits = 1 + free // each
         raise OutOfMemory(
-            f"a pool of {size} needs {each / 1e6:.1f} MB for each further worker and {free / 1e6:.0f} MB are free: "
-            f"{fits} fit; use size={fits}"
+            f"a pool of {workers} workers needs {each / 1e6:.1f} MB for each further worker and {free / 1e6:.0f} MB are free: "
+            f"{fits} fit; use workers={fits}"
         )

@@ -19,7 +19,7 @@ class WorkerStats:
     the pool's life; ``replaced`` counts how often its context had to be made anew.
 
     Examples:
-        >>> with rknnlite.Pool("examples/resnet18/resnet18_for_RK3588.rknn", size=1, cores="all") as pool:
+        >>> with rknnlite.Pool("examples/resnet18/resnet18_for_RK3588.rknn", workers=1, cores="all") as pool:
         ...     [worker.number for worker in pool.stats().workers]
         [0]
     """
@@ -38,7 +38,7 @@ class PoolStats:
     """All workers; latencies count from ``submit`` to the result, in seconds, over the last few thousand calls.
 
     Examples:
-        >>> with rknnlite.Pool("examples/resnet18/resnet18_for_RK3588.rknn", size=1) as pool:
+        >>> with rknnlite.Pool("examples/resnet18/resnet18_for_RK3588.rknn", workers=1) as pool:
         ...     stats = pool.stats()
         >>> len(stats.workers), stats.calls
         (1, 0)

@@ -39,6 +39,8 @@ class Backend(abc.ABC):
     generation: str = "rknpu2"
     runs_networks: bool = True
     """False for a backend of language models alone, whose ``open`` refuses everything."""
+    suffixes: tuple[str, ...] = (".rknn",)
+    """Ends of the names of its model files: ``rknnlite serve`` finds them in a folder by these, and calls a model without."""
 
     @property
     def generations(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from ..files.reading import descriptor_size
 from ..tensor import QuantParams, TensorAttr
 from .arguments import explain
 from .exclusive import FREE, AsyncCalls
-from .inputs import collect, shapes_of
+from .inputs import ShapesRefused, collect, shapes_of
 from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
@@ -88,6 +88,11 @@ class Context(AsyncCalls, abc.ABC):
         """The SoC that runs the model, or that the CPU reference plays."""
 
     @property
+    def platform(self) -> str:
+        """What servers tell their clients that the model runs as, a word such as Triton's ``onnxruntime_onnx``."""
+        return f"rknn_{self.soc.name}"
+
+    @property
     def batch(self) -> int:
         """``rknn_batch_size`` of the model, 1 when it was built without."""
         return 1
@@ -134,8 +139,6 @@ class Context(AsyncCalls, abc.ABC):
         """
         if not self.shapes:
             return
-        from .inputs import ShapesRefused
-
         given = shapes_of(inputs)
         if self._shape_chosen and given == [attr.dims for attr in self.inputs]:
             return

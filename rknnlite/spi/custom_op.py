@@ -96,7 +96,7 @@ class OpContext:
     """One node of one open model, handed to every call of an operator.
 
     ``state`` belongs to the operator: put there in ``init`` what ``compute`` needs. ``inputs`` and ``outputs``
-    say name, shape and element type of the arrays, in the order of the calls.
+    say name, shape and element type of the arrays, in the order of the calls, and ``quant`` of what the model stores.
 
     Examples:
         >>> OpContext(OpNode("cstSquare", "square_1", {"alpha": 0.5})).attr("alpha")

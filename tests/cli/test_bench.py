@@ -28,7 +28,7 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Any]]:
 
 @pytest.mark.parametrize("zero_copy", ["off", "on"])
 def test_a_row_is_a_pool(call: Call, pools: list[tuple[int, Any]], zero_copy: str) -> None:
-    words = ("--runs", 3, "--threads", "1,3", "--zero-copy", zero_copy, "--json")
+    words = ("--runs", 3, "--workers", "1,3", "--zero-copy", zero_copy, "--json")
     rows = call("bench", genuine("conv_1x1.rk3588.i8"), *words).data["rows"]
     assert pools == [(1, "spread"), (3, "spread")]
     assert [row["runs"] for row in rows] == [3, 9]
@@ -36,7 +36,7 @@ def test_a_row_is_a_pool(call: Call, pools: list[tuple[int, Any]], zero_copy: st
 
 def test_masks_are_those_of_the_workers(call: Call, pools: list[tuple[int, Any]]) -> None:
     done = call(
-        "bench", genuine("conv_1x1.rk3588.i8"), "--runs", 1, "--threads", 2, "--core-masks", "auto,core_0_1"
+        "bench", genuine("conv_1x1.rk3588.i8"), "--runs", 1, "--workers", 2, "--core-masks", "auto,core_0_1"
     )
     assert pools == [(2, "auto"), (2, 3)]
     assert [line.split()[1] for line in done.out.splitlines()[1:]] == [
@@ -48,5 +48,5 @@ def test_masks_are_those_of_the_workers(call: Call, pools: list[tuple[int, Any]]
 @pytest.mark.parametrize("name", ["ranking.rk3588.fp16", "sampling.rk3588.fp16", "dynamic_three.rk3588.i8"])
 @pytest.mark.filterwarnings("error")
 def test_buffers_hold_numbers(call: Call, name: str) -> None:
-    done = call("bench", genuine(name), "--runs", 2, "--warmup", 0, "--threads", 2, "--zero-copy", "on")
+    done = call("bench", genuine(name), "--runs", 2, "--warmup", 0, "--workers", 2, "--zero-copy", "on")
     assert done.code == 0, done.err

@@ -32,7 +32,7 @@ def file(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def test_run_bench_and_perf(call: Call, file: Path) -> None:
     assert call("run", file, "--json").data["backend"] == "rknnrt"
-    rows = call("bench", file, "--runs", 3, "--threads", 2, "--zero-copy", "both", "--json").data["rows"]
+    rows = call("bench", file, "--runs", 3, "--workers", 2, "--zero-copy", "both", "--json").data["rows"]
     assert [row["runs"] for row in rows] == [6, 6]
     assert call("perf", file, "--json").data["layers"][1]["op"] == "ConvRelu"
 

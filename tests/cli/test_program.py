@@ -276,7 +276,7 @@ def program(*words: Any, **options: Any) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_everything(number: int) -> None:
-    with program("bench", RESNET, "--runs", "100000", "--threads", "2") as running:
+    with program("bench", RESNET, "--runs", "100000", "--workers", "2") as running:
         assert running.stderr is not None
         running.stderr.readline()  # which backend runs: the contexts are being opened
         running.send_signal(number)

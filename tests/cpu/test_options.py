@@ -34,7 +34,7 @@ def test_wild_options_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ParamInvalid, match=text):
         rknnlite.open(MODEL, backend="cpu", **options)
     with pytest.raises(ParamInvalid, match=text):
-        rknnlite.Pool(MODEL, backend="cpu", size=1, **options)
+        rknnlite.Pool(MODEL, backend="cpu", workers=1, **options)
 
 
 def test_matmul_refuses_them_too() -> None:

@@ -10,8 +10,19 @@ from typing import Any
 import pytest
 
 from rknnlite import hookspecs
-from rknnlite.spi import Backend, Context, CustomOp, GpuServices, OpContext, OpHost, OpNode, PostProcess
+from rknnlite.spi import (
+    Backend,
+    Context,
+    CustomOp,
+    GpuServices,
+    Input,
+    OpContext,
+    OpHost,
+    OpNode,
+    PostProcess,
+)
 from rknnlite.spi.command import Command
+from rknnlite.tensor import TensorAttr
 from tests.support.corpus import ROOT
 
 GUIDE = (ROOT / "docs" / "plugin-authors.md").read_text(encoding="utf-8")
@@ -39,7 +50,8 @@ def test_every_hook_is_documented_with_its_arguments(hook: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "contract", [Backend, CustomOp, OpContext, OpNode, OpHost, PostProcess, GpuServices, Command]
+    "contract",
+    [Backend, CustomOp, OpContext, OpNode, OpHost, PostProcess, GpuServices, Command, Input, TensorAttr],
 )
 def test_every_member_of_a_contract_is_documented(contract: Any) -> None:
     for name in members(contract):

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.corpus import EXAMPLES, ROOT
 from tests.support.entry_points import install
-from tests.support.needs import skip_for_want
+from tests.support.needs import needs, skip_for_want
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins")])}
 
@@ -44,6 +44,14 @@ def test_the_four_operators_give_the_documented_sums(tmp_path: Path) -> None:
     lines = run(tmp_path, str(EXAMPLES / "custom_op" / "test.py")).splitlines()
     assert [line.split() for line in lines] == [
         line.split() for line in documented("custom_op") if "features" in line
+    ]
+
+
+def test_the_topics_give_the_documented_sums(tmp_path: Path) -> None:
+    needs("gcc")
+    lines = run(tmp_path, str(EXAMPLES / "custom_op" / "topics" / "run.py")).splitlines()
+    assert [line.split() for line in lines] == [
+        line.split() for line in documented("custom_op") if "[1, 4," in line
     ]
 
 

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 import rknnlite
+from rknnlite.abi import include_dir
 from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid, RknnError, RunTimeout
 from rknnlite.plugins import load_postprocess
 from rknnlite.spi import Context, PostProcess
 from rknnlite.tensor import DType, Layout, TensorAttr
 from tests.support.corpus import genuine, goldens
+from tests.support.needs import needs
 
 from .conftest import C_SOURCES
 from .models import DUAL, PlainDual, dual_golden
@@ -56,6 +58,30 @@ def test_the_results_take_the_place_of_the_outputs(flags: tuple[str, ...], argma
         channel_raw = context.infer(dual_golden().inputs, raw=True)[0]
     assert channel_raw.data.dtype == np.int32
     assert channel.dtype == np.float32
+
+
+def test_half_precision_is_computed_as_the_cores_do(tmp_path: Path) -> None:
+    """GCC has ``_Float16`` for RISC-V from version 13 on, clang has it here."""
+    needs("clang")
+    plugin = tmp_path / "half.so"
+    flags = [
+        "--target=riscv64-unknown-elf",
+        "-menable-experimental-extensions",
+        "-march=rv64gc_zfh",
+        "-mabi=lp64d",
+    ]
+    flags += ["-mcmodel=medany", "-fpic", "-O2", f"-I{include_dir()}"]
+    subprocess.run(["clang", *flags, "-c", "-o", plugin, C_SOURCES / "half_riscv.c"], check=True)
+    x = np.array([[0.1, -3, 6e-8, 40000]], np.float16)
+    host = load_postprocess(plugin)
+    (attr,) = host.open([], [TensorAttr(0, "x", (1, 4), DType.FLOAT16, Layout.UNDEFINED)])
+    try:
+        (y,) = host.compute([x])
+    finally:
+        host.close()
+    assert attr.dtype is DType.FLOAT16
+    with np.errstate(over="ignore"):
+        assert np.array_equal(y, x * np.float16(2) + np.float16(0.125))
 
 
 def test_results_of_an_earlier_run_are_not_overwritten(argmax: Argmax) -> None:
@@ -196,6 +222,7 @@ def test_files_that_are_no_plugins(tmp_path: Path, compiled: Callable[..., Path]
     ("body", "text"),
     [
         ("return nowhere();", "undefined reference to `nowhere'"),
+        ("return __extendhfsf9();", r"converts _Float16 by __extendhfsf9, .* compile with -march=rv64gc_zfh"),
         ("return 0;", "registers no post-process operator"),
         ("for (;;);", r"did not return from init, get_output_num or get_attrs within 0\.5 s"),
         ("return (void *)8;", r"ended in init, .*: signal 11 \(SIGSEGV\)"),
@@ -205,7 +232,9 @@ def test_entry_functions_that_go_wrong(
     body: str, text: str, riscv: Callable[..., Path], tmp_path: Path
 ) -> None:
     source = tmp_path / "entry.c"
-    source.write_text(f"void *nowhere(void);\nvoid *rknn3_register_custom_ops_plugin(int i) {{ {body} }}\n")
+    source.write_text(
+        f"void *nowhere(void), *__extendhfsf9(void);\nvoid *rknn3_register_custom_ops_plugin(int i) {{ {body} }}\n"
+    )
     with pytest.raises(RknnError, match=text):
         open_dual(riscv(source), time_limit=0.5)
 

@@ -66,7 +66,7 @@ def library(*flags: str, name: str = recipe.LIBRARY) -> Path:
     files = recipe.files(name)
     sources = [str(file) for file in files if file.suffix == ".c"]
     soname = f"-Wl,-soname,{Path(name).name}"
-    version = [flag for flag in recipe.flags(name) if flag.startswith("-DRKLLM")]
+    version = recipe.flags(name)[len(recipe.flags()) :]  # what this library has besides
     command = [
         "gcc",
         *_LIBRARY,
@@ -85,8 +85,10 @@ def library(*flags: str, name: str = recipe.LIBRARY) -> Path:
 
 
 @functools.cache
-def program(name: str, *flags: str, compiler: str = "") -> Path:
-    """A program of ``programs`` by its file name, linked with the library."""
+def program(
+    name: str, *flags: str, compiler: str = "", libraries: tuple[str, ...] = (recipe.LIBRARY,)
+) -> Path:
+    """A program of ``programs`` by its file name, linked with the library, or with others of the recipe."""
     compiler = compiler or {".c": "gcc", ".cc": "g++", ".go": "go", ".rs": "rustc"}[Path(name).suffix]
     needs(PACKAGES[compiler])
     source, folder = PROGRAMS / name, library().parent
@@ -102,10 +104,16 @@ def program(name: str, *flags: str, compiler: str = "") -> Path:
     else:
         standard = "-std=c++14" if source.suffix == ".cc" else "-std=c99"
         command = [
-            compiler, standard, *_STRICT, *WATCHED, "-pthread", *flags, "-o", "{out}", str(source), f"-L{folder}", "-lrknnrt",
+            compiler, standard, *_STRICT, *WATCHED, "-pthread", *flags, "-o", "{out}", str(source),
+            *(str(library(name=name)) for name in libraries),
             *(flag for flag in flags if flag.startswith("-l")),
         ]  # fmt: skip
-    inputs = [source, library(), *PROGRAMS.glob("*.h"), *HEADERS.glob("*.h")]
+    inputs = [
+        source,
+        *(library(name=name) for name in libraries),
+        *PROGRAMS.glob("*.h"),
+        *HEADERS.glob("*.h"),
+    ]
     return made(source.stem, command, inputs, environment)
 
 
@@ -149,11 +157,11 @@ def interpreter() -> Path:
     return target
 
 
-def environment(lib: Path | None = None, **variables: str) -> dict[str, str]:
+def environment(*libs: Path, **variables: str) -> dict[str, str]:
     """What a program needs to find the library, and the library its interpreter; nothing of the virtual environment."""
     plain = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "LD_PRELOAD")}
-    folder = (lib or library()).parent
-    return {**plain, "LD_LIBRARY_PATH": str(folder), "RKNNLITE_PYTHON": str(interpreter()), **variables}
+    folders = ":".join(str(lib.parent) for lib in libs or [library()])
+    return {**plain, "LD_LIBRARY_PATH": folders, "RKNNLITE_PYTHON": str(interpreter()), **variables}
 
 
 def run(

@@ -10,13 +10,15 @@ import pytest
 from rknnlite_librknnrt import protocol, recipe
 
 MOST_LINES = 400
-LIBRARIES = (recipe.LIBRARY, recipe.RKNN3_LIBRARY)
+LIBRARIES = recipe.IN_ONE_FOLDER
 _COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _ATTRIBUTE = re.compile(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)\s*")
 _DIRECTIVE = re.compile(r"^#.*(?:\\\n.*)*", re.MULTILINE)
 _FUNCTION = re.compile(r"^(?P<head>\w[\w \t*()]*?)(?P<name>\w+)\((?P<parameters>[^;{}]*)\)\n\{", re.MULTILINE)
 _CONSTANT = re.compile(r"^(?:PUBLIC )?const struct \w+ (?P<name>\w+) = ", re.MULTILINE)
 _PROTOTYPE = re.compile(r"^\w[\w \t*]*?(?P<name>\w+)\([^;{}]*\)\s*;", re.MULTILINE)
+_RENAME = re.compile(r"^#define (rknn_\w+) (later_\w+)$", re.MULTILINE)
+_UNDEFINED = re.compile(r"^#undef (rknn_\w+)$", re.MULTILINE)
 _EXTERN = re.compile(r"^extern .*?(?P<name>\w+);", re.MULTILINE)
 
 Graph = dict[str, set[str]]
@@ -70,7 +72,19 @@ def circles(graph: Graph) -> Iterator[list[str]]:
 def sources_of(library: str) -> dict[str, str]:
     """Room and name of each source of a library -> its text."""
     files = [file for file in recipe.files(library) if file.suffix == ".c"]
-    return {f"{file.parent.name}/{file.name}": file.read_text("utf-8") for file in files}
+    return {f"{file.parent.name}/{file.name}": _as_renamed(file, library) for file in files}
+
+
+def _as_renamed(file: Path, library: str) -> str:
+    """A source with the names that ``renamed.h``, read before it, gives to what it defines and calls."""
+    text = file.read_text("utf-8")
+    if library != recipe.RKNN1_LIBRARY:
+        return text
+    renames = dict(_RENAME.findall((recipe.CLIENT / "rknn1" / "renamed.h").read_text("utf-8")))
+    kept = set(_UNDEFINED.findall(text))
+    return re.sub(
+        r"\brknn_\w+", lambda word: word[0] if word[0] in kept else renames.get(word[0], word[0]), text
+    )
 
 
 def headers_of(library: str) -> Iterator[str]:

@@ -66,7 +66,14 @@ def test_a_program_for_a_host_of_rk182x_is_compiled_and_run(call: Call, tmp_path
     subprocess.run(["cc", "program.c", *words, "-o", "program"], cwd=tmp_path, check=True)
     folder = call("librknnrt", "--dir").out.rstrip("\n")
     names = {file.name for file in Path(folder).iterdir()}
-    assert names == {"interpreter", "librknnrt.so", "librknn3_api.so"}
+    assert names == {
+        "interpreter",
+        "librknnrt.so",
+        "librknnmrt.so",
+        "librknn_api.so",
+        "librknn3_api.so",
+        "board",
+    }
     done = subprocess.run(
         [tmp_path / "program"], env={"LD_LIBRARY_PATH": folder}, capture_output=True, text=True, check=True
     )
@@ -74,7 +81,10 @@ def test_a_program_for_a_host_of_rk182x_is_compiled_and_run(call: Call, tmp_path
     assert call("librknnrt", "--rknn3", "--json").data["library"] == f"{folder}/librknn3_api.so"
 
 
-@pytest.mark.parametrize(("package", "words"), [(flags.PACKAGE, ()), (flags.RKNN3_PACKAGE, ("--rknn3",))])
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [(flags.PACKAGE, ()), (flags.MINI_PACKAGE, ("--mini",)), (flags.RKNN3_PACKAGE, ("--rknn3",))],
+)
 def test_pkg_config_answers_the_same(package: str, words: tuple[str, ...], call: Call) -> None:
     needs("pkg-config")
     folder = call("librknnrt", "--pkg-config-dir").out.rstrip("\n")
@@ -97,7 +107,7 @@ def test_one_document_says_it_all(call: Call) -> None:
     assert (data["origin"], data["interpreter"]) == ("built", sys.executable)
     assert Path(data["include_dir"], "rknn_api.h").is_file()
     names = {file.name for file in Path(data["pkg_config_dir"]).iterdir()}
-    assert names == {"librknnrt-rknnlite.pc", "librknn3_api-rknnlite.pc"}
+    assert names == {"librknnrt-rknnlite.pc", "librknnmrt-rknnlite.pc", "librknn3_api-rknnlite.pc"}
     text = call("librknnrt").out
     assert data["library"] in text and sys.executable in text
 
@@ -114,6 +124,7 @@ def test_headers_are_there_without_a_compiler(call: Call, monkeypatch: pytest.Mo
 def test_it_hides_no_file_of_the_vendors() -> None:
     """Neither from pkg-config, nor by being found without having been asked for."""
     assert flags.PACKAGE not in ("rknn", "rknnrt", "librknnrt", "rknpu2", "rknn_api")
+    assert flags.MINI_PACKAGE not in ("rknnmrt", "librknnmrt")
     assert flags.RKNN3_PACKAGE not in ("rknn3", "rknn3_api", "librknn3_api", "rknpu3")
     assert "rpath" not in pkg_config("/usr/lib/x/rknnlite", include="/usr/include/rknnlite")
 

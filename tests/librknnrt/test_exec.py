@@ -46,6 +46,16 @@ def test_programs_for_hosts_of_rk182x_find_theirs(environment: dict[str, str]) -
     assert (done.returncode, done.stdout) == (0, "-4\n"), done.stderr
 
 
+def test_programs_for_rv1106_find_theirs(environment: dict[str, str]) -> None:
+    """The library, and what stands for the board's where this machine has none."""
+    script = (
+        "import ctypes; print(ctypes.CDLL('librknnmrt.so').rknn_inputs_set(ctypes.c_uint64(0), 0, None), "
+        "*[ctypes.CDLL(name)._name for name in ('librockit.so', 'libmpimmz.so', 'librga.so')])"
+    )
+    done = run(environment, "--", sys.executable, "-c", script)
+    assert (done.returncode, done.stdout) == (0, "-5 librockit.so libmpimmz.so librga.so\n"), done.stderr
+
+
 def test_words_and_exit_code_pass_unchanged(environment: dict[str, str]) -> None:
     words = ["--json", "--help", "--", "", "a b", "-x", "*"]
     script = "import sys; print(sys.argv[1:]); sys.exit(7)"
@@ -58,8 +68,9 @@ def test_what_the_user_has_set_stays(environment: dict[str, str]) -> None:
     theirs = {**environment, "LD_LIBRARY_PATH": "/opt/theirs:/opt/more", "RKNNLITE_PYTHON": "/opt/python3"}
     done = run(theirs, "--", "sh", "-c", 'echo "$LD_LIBRARY_PATH $RKNNLITE_PYTHON"')
     folders, python = done.stdout.split()
-    ours, rkllm, *rest = folders.split(":")
+    ours, rkllm, board, *rest = folders.split(":")
     assert Path(ours, "librknnrt.so").is_file() and Path(rkllm, "librkllmrt.so").is_file()
+    assert Path(board, "librga.so").is_file()
     assert (rest, python) == (["/opt/theirs", "/opt/more"], "/opt/python3")
 
 

@@ -35,7 +35,7 @@ def test_flags(library: str, name: str, tmp_path: Path) -> None:
     (tmp_path / f"{library}.pc").write_text(pkg_config(folder, library))
     assert flags(tmp_path, library, "--cflags") == [f"-I{include_dir()}"]
     assert flags(tmp_path, library, "--libs") == [f"-L{folder}", f"-l{library[3:]}"]
-    assert flags(tmp_path, library, "--modversion") == ["2.3.2" if library == "librknnrt" else "1.0.0"]
+    assert flags(tmp_path, library, "--modversion") == ["1.0.0" if library == "librknn3_api" else "2.3.2"]
 
 
 def test_a_program_is_compiled_with_them(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_headers_elsewhere(tmp_path: Path) -> None:
 
 def test_refused() -> None:
     with pytest.raises(
-        ParamInvalid, match="no pkg-config file of 'librknn'; there are librknnrt and librknn3_api"
+        ParamInvalid, match="no pkg-config file of 'librknn'; there are librknnrt, librknnmrt, librknn3_api"
     ):
         pkg_config("/tmp", "librknn")
     with pytest.raises(ParamInvalid, match=r"cannot hold '\$', which '/tmp/a\$b' has; choose another folder"):

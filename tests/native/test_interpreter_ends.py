@@ -47,7 +47,7 @@ def blocks():
     return parallel.run_items(lambda i: done, 4, 4)
 
 def pool():
-    with rknnlite.Pool(model, backend="cpu", size=2) as several:
+    with rknnlite.Pool(model, backend="cpu", workers=2) as several:
         return several.submit(*zeros).result()
 
 calls = {
@@ -139,4 +139,4 @@ def test_what_needs_a_thread_says_so(no_threads: None) -> None:
             context.infer_async(*zeros)
         assert len(context.infer(*zeros)) == len(context.outputs)
     with pytest.raises(ContextInvalid, match="no thread for worker 0 of the pool"):
-        rknnlite.Pool(MODEL, backend="cpu", size=2)
+        rknnlite.Pool(MODEL, backend="cpu", workers=2)

@@ -157,17 +157,21 @@ def test_only_what_is_compiled_has_an_architecture() -> None:
 
 def test_the_c_library_is_no_programs_by_accident() -> None:
     """It lies where neither the dynamic linker, nor compilers, nor pkg-config under a vendor's name look."""
-    library, rkllm, headers, file = (
+    library, rknn1, rkllm, headers, file = (
         line.split()
         for package in ("librknnrt-rknnlite", "librknnrt-rknnlite-dev")
         for line in sorted((DEBIAN / f"{package}.install").read_text("utf-8").splitlines(), reverse=True)
     )
     assert library[1] == "usr/lib/${DEB_HOST_MULTIARCH}/rknnlite"
     assert headers[1] == "usr/include/rknnlite" and rkllm[1] == "usr/include/rknnlite/rkllm"
+    assert rknn1[1] == "usr/include/rknnlite/rknn1"  # of the same name as the later one
     assert file == ["debian/librknnrt/pkgconfig", "usr/lib/${DEB_HOST_MULTIARCH}"]
     rules = (DEBIAN / "rules").read_text("utf-8")
     assert "debian/librknnrt/pkgconfig/librknnrt-rknnlite.pc" in rules
+    assert "debian/librknnrt/pkgconfig/librknnmrt-rknnlite.pc" in rules
     assert "debian/librknnrt/pkgconfig/librknn3_api-rknnlite.pc" in rules
+    (stand_ins,) = re.findall(r"^BOARD_LIBRARIES := .*/lib/board/,(.*)\)$", rules, re.MULTILINE)
+    assert [f"board/{name}" for name in stand_ins.split()] == list(recipe.BOARD_LIBRARIES)
     assert rules.count("echo /usr/bin/python3 > $(@D)/interpreter") == 2
     (made,) = re.findall(r"^LIBRKLLM := .*,(.*)\)$", rules, re.MULTILINE)
     assert made.split() == list(recipe.RKLLM_LIBRARIES)

@@ -54,7 +54,7 @@ def test_memory_bound_in_every_worker(pool_of: MakePool, double: Double) -> None
 
 
 def test_a_function_gets_its_arguments_and_gives_its_result(pool_of: MakePool) -> None:
-    pool = pool_of(size=1, post=lambda outputs: "for infer only")
+    pool = pool_of(workers=1, post=lambda outputs: "for infer only")
     found = pool.call(lambda context, *words, end: (context.soc.name, *words, end), "a", "b", end="c")
     assert found.result(60) == ("rk3588", "a", "b", "c")
     assert pool.submit(image(1)).result(60) == "for infer only"
@@ -64,7 +64,7 @@ def test_an_error_of_the_function_is_the_callers(pool_of: MakePool) -> None:
     def fails(context: Context) -> None:
         raise ZeroDivisionError("mine")
 
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     with pytest.raises(ZeroDivisionError, match="mine"):
         pool.call(fails).result(60)
     assert (pool.submit(image(1)).result(60)[0] == answer(1)).all()
@@ -72,7 +72,7 @@ def test_an_error_of_the_function_is_the_callers(pool_of: MakePool) -> None:
 
 
 def test_an_error_of_the_runtime_inside_it_costs_the_context(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     double.fault("rknn_run", -1)
     with pytest.raises(errors.RknnError):
         pool.call(lambda context: context.infer(image(1))).result(60)
@@ -81,7 +81,7 @@ def test_an_error_of_the_runtime_inside_it_costs_the_context(pool_of: MakePool, 
 
 
 def test_nobody_else_uses_the_context_meanwhile(pool_of: MakePool) -> None:
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     entered, leave = threading.Event(), threading.Event()
 
     def hold(context: Context) -> Any:
@@ -99,7 +99,7 @@ def test_a_call_wakes_a_worker_and_not_the_watch(pool_of: MakePool, monkeypatch:
     looks: list[int] = []
     idle = WorkerGroup._idle_for_good
     monkeypatch.setattr(WorkerGroup, "_idle_for_good", lambda group: looks.append(1) or idle(group))
-    pool = pool_of(size=2, timeout=60)
+    pool = pool_of(workers=2, timeout=60)
     for value in range(50):
         assert (pool.submit(image(value)).result(60)[0] == answer(value)).all()
     assert len(looks) < 10
@@ -109,7 +109,7 @@ def test_a_signal_handler_that_interrupts_a_call_is_refused(
     pool_of: Callable[..., rknnlite.Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the middle of the queue's own work; elsewhere it is a call like others."""
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     jobs, refused = pool._group._jobs, []
 
     class Interrupted(type(jobs)):  # type: ignore[misc]
@@ -125,7 +125,7 @@ def test_a_signal_handler_that_interrupts_a_call_is_refused(
 
 
 def test_closing_there_is_refused_too(pool_of: MakePool) -> None:
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     with pool._group._lock, pytest.raises(errors.ContextInvalid, match="signal handler"):
         pool.close()
     assert pool.submit(image(2)).result(60)[0][0, 0, 0, 0] == answer(2)
@@ -133,7 +133,7 @@ def test_closing_there_is_refused_too(pool_of: MakePool) -> None:
 
 def test_whoever_holds_a_future_stops_nobody_else(pool_of: MakePool) -> None:
     """A handler may have interrupted its thread in ``cancel`` of a call that a worker wants to begin."""
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     entered, leave = threading.Event(), threading.Event()
     first = pool.call(lambda context: entered.set() or leave.wait(60))
     assert entered.wait(60)
@@ -148,7 +148,7 @@ def test_whoever_holds_a_future_stops_nobody_else(pool_of: MakePool) -> None:
 
 def test_a_thread_that_waits_holds_nothing(pool_of: MakePool) -> None:
     """Its handler may ask for more and wait for that, though the only worker must answer the first call before."""
-    pool = pool_of(size=1, queue=1)
+    pool = pool_of(workers=1, queue=1)
     leave, found = threading.Event(), []
 
     def handler() -> None:
@@ -170,7 +170,7 @@ def test_a_thread_that_waits_holds_nothing(pool_of: MakePool) -> None:
 
 
 def test_an_alarm_that_asks_for_frames_neither_hangs_nor_changes_results(pool_of: MakePool) -> None:
-    pool = pool_of(size=2, queue=1)
+    pool = pool_of(workers=2, queue=1)
 
     def ask() -> None:
         assert pool.submit(image(5)).result(60)[0][0, 0, 0, 0] == answer(5)
@@ -182,7 +182,7 @@ def test_an_alarm_that_asks_for_frames_neither_hangs_nor_changes_results(pool_of
 
 
 def test_futures_behave_as_those_of_the_standard_library(pool_of: MakePool) -> None:
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     leave = threading.Event()
     first, second, third = (pool.call(lambda context: leave.wait(60)) for _ in range(3))
     with pytest.raises(futures.TimeoutError):
@@ -200,3 +200,8 @@ def test_futures_behave_as_those_of_the_standard_library(pool_of: MakePool) -> N
     for value in range(200):
         one = pool.submit(image(value % 50))
         assert one in futures.wait([one], 10).done and one.done()
+
+
+def test_the_former_name_of_workers_is_taken(pool_of: MakePool) -> None:
+    pool = pool_of(size=2)
+    assert pool.workers == pool.size == 2

@@ -13,7 +13,7 @@ from rknnlite.pool.core_masks import core_masks, mask_label
 
 
 @pytest.mark.parametrize(
-    ("soc", "size", "cores", "masks"),
+    ("soc", "workers", "cores", "masks"),
     [
         ("rk3588", 4, "spread", [1, 2, 4, 1]),
         ("rk3576", 3, "spread", [1, 2, 1]),
@@ -26,8 +26,8 @@ from rknnlite.pool.core_masks import core_masks, mask_label
         ("rk3588", 2, [3, 4], [3, 4]),
     ],
 )
-def test_masks(soc: str, size: int, cores: Any, masks: list[Any]) -> None:
-    assert core_masks(socs.get(soc), size, cores) == masks
+def test_masks(soc: str, workers: int, cores: Any, masks: list[Any]) -> None:
+    assert core_masks(socs.get(soc), workers, cores) == masks
 
 
 @pytest.mark.parametrize(

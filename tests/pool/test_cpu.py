@@ -334,7 +334,7 @@ def test_workers_divide_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(CpuContext, "limit_threads", lambda self, count: limits.append(count) or True)
     with rknnlite.Pool(genuine("mean_std.rk3588.i8"), backend="cpu") as pool:
-        assert pool.size == 3
+        assert pool.workers == 3
     assert limits[-3:] == [2, 2, 2]
 
 
@@ -352,7 +352,7 @@ def test_memory_is_counted_as_the_reference_holds_it(monkeypatch: pytest.MonkeyP
         need = context.memory()
     each = 4 * (need.total - need.weight)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2 * each + 1))
-    with pytest.raises(errors.OutOfMemory, match="3 fit; use size=3"):
+    with pytest.raises(errors.OutOfMemory, match="3 fit; use workers=3"):
         rknnlite.Pool(genuine("mean_std.rk3588.i8"), 4, backend="cpu")
     rknnlite.Pool(genuine("mean_std.rk3588.i8"), 3, backend="cpu").close()
 

@@ -34,21 +34,21 @@ def check(pool: rknnlite.Pool, count: int = 20) -> None:
 
 def test_one_context_per_core_on_duplicates(pool_of: MakePool, double: Double) -> None:
     pool = pool_of()
-    assert pool.size == 3 and double.live()["contexts"] == 3
+    assert pool.workers == 3 and double.live()["contexts"] == 3
     assert double.count("rknn_init") == 1 and double.count("rknn_dup_context") == 2
     assert [worker.core_mask for worker in pool.stats().workers] == [1, 2, 4]
     check(pool)
 
 
 def test_a_dynamic_model_is_opened_once_per_worker(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of("shape 1 4 6 3 -> 1 3 4 6", "shape 1 2 6 3 -> 1 3 2 6", size=2)
+    pool = pool_of("shape 1 4 6 3 -> 1 3 4 6", "shape 1 2 6 3 -> 1 3 2 6", workers=2)
     assert double.count("rknn_init") == 2 and double.count("rknn_dup_context") == 0
     check(pool)
     assert pool.submit(image(3)[:, :2]).result()[0].shape == (1, 3, 2, 6)
 
 
 def test_a_shape_outside_the_list_is_the_callers_fault(pool_of: MakePool) -> None:
-    pool = pool_of("shape 1 4 6 3 -> 1 3 4 6", "shape 1 2 6 3 -> 1 3 2 6", size=2)
+    pool = pool_of("shape 1 4 6 3 -> 1 3 4 6", "shape 1 2 6 3 -> 1 3 2 6", workers=2)
     with pytest.raises(errors.InputInvalid, match=r"\[\[1, 3, 6, 3\]\] are not among the model's"):
         pool.submit(image(1)[:, :3]).result(60)
     check(pool)
@@ -59,7 +59,7 @@ def test_a_shape_outside_the_list_is_the_callers_fault(pool_of: MakePool) -> Non
 def test_an_error_code_reaches_its_call_and_the_worker_gets_a_new_context(
     pool_of: MakePool, double: Double, code: int
 ) -> None:
-    pool = pool_of(size=2)
+    pool = pool_of(workers=2)
     double.fault("rknn_run", code, 5)
     futures = [pool.submit(image(i)) for i in range(20)]
     failed = [future for future in futures if future.exception(10) is not None]
@@ -75,7 +75,7 @@ def test_an_error_code_reaches_its_call_and_the_worker_gets_a_new_context(
 
 
 def test_one_worker_alone_is_replaced_by_opening_the_model_again(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     double.fault("rknn_run", -1)
     with pytest.raises(errors.RknnError):
         pool.submit(image(1)).result(60)
@@ -84,7 +84,7 @@ def test_one_worker_alone_is_replaced_by_opening_the_model_again(pool_of: MakePo
 
 
 def test_bad_inputs_cost_no_context(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=2)
+    pool = pool_of(workers=2)
     with pytest.raises(errors.InputInvalid, match=r"\[1, 4, 6, 3\]"):
         pool.submit(np.zeros((1, 5, 6, 3), np.uint8)).result(60)
     with pytest.raises(TypeError, match="nonsense"):
@@ -100,7 +100,7 @@ def test_an_exception_in_post_processing_belongs_to_its_call(pool_of: MakePool) 
             raise KeyError("no boxes")
         return value
 
-    pool = pool_of(size=2, post=post)
+    pool = pool_of(workers=2, post=post)
     futures = [pool.submit(image(i)) for i in range(12)]
     for value, future in enumerate(futures):
         if value == 7:
@@ -112,7 +112,7 @@ def test_an_exception_in_post_processing_belongs_to_its_call(pool_of: MakePool) 
 
 
 def test_a_call_that_hangs_ends_at_its_time_limit(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=2, timeout=0.5)
+    pool = pool_of(workers=2, timeout=0.5)
     check(pool)
     double.latency(1_000_000)
     slow = pool.submit(image(1))
@@ -125,7 +125,7 @@ def test_a_call_that_hangs_ends_at_its_time_limit(pool_of: MakePool, double: Dou
 
 
 def test_all_workers_hang_and_the_queue_is_answered_nevertheless(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=2, timeout=0.5)
+    pool = pool_of(workers=2, timeout=0.5)
     double.latency(1_000_000)
     hanging = [pool.submit(image(1)), pool.submit(image(2))]
     wait(hanging, 10)
@@ -135,7 +135,7 @@ def test_all_workers_hang_and_the_queue_is_answered_nevertheless(pool_of: MakePo
 
 
 def test_a_pool_without_workers_says_so_and_loses_no_call(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=1, queue=50)
+    pool = pool_of(workers=1, queue=50)
     double.latency(30_000)
     double.fault("rknn_run", -1)
     double.fault("rknn_init", -3)
@@ -153,27 +153,27 @@ def test_memory_says_how_many_fit(pool_of: MakePool, double: Double, monkeypatch
         available = 3 * 4096 + 5
 
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Free)
-    with pytest.raises(errors.OutOfMemory, match=r"4 fit; use size=4") as caught:
-        pool_of(size=9)
+    with pytest.raises(errors.OutOfMemory, match=r"4 fit; use workers=4") as caught:
+        pool_of(workers=9)
     assert caught.value.code == -4
-    pool_of(size=4)
+    pool_of(workers=4)
 
 
 def test_memory_that_runs_out_on_the_way(pool_of: MakePool, double: Double) -> None:
     double.fault("rknn_dup_context", -4, 2)
-    with pytest.raises(errors.OutOfMemory, match=r"2 of 5 workers fit into memory; use size=2"):
-        pool_of(size=5)
+    with pytest.raises(errors.OutOfMemory, match=r"2 of 5 workers fit into memory; use workers=2"):
+        pool_of(workers=5)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"size": 0}, "size must be above 0"),
+        ({"workers": 0}, "workers must be above 0"),
         ({"queue": -1}, "queue must be above 0"),
         ({"timeout": 0}, "timeout must be above 0"),
         ({"cores": "most"}, "'most'"),
         ({"cores": 5}, "0x5 is not legal on rk3588"),
-        ({"cores": (1, 2), "size": 3}, "2 core masks were given for 3 workers"),
+        ({"cores": (1, 2), "workers": 3}, "2 core masks were given for 3 workers"),
         ({"async_mode": True}, "async_mode"),
         ({"core_mask": 1}, "cores="),
     ],
@@ -188,14 +188,14 @@ def test_arguments_that_make_no_sense(pool_of: MakePool, arguments: dict[str, An
     [("all", [0xFFFF] * 2), ("auto", [None] * 2), (7, [7, 7]), ((4, 3), [4, 3]), ("spread", [1, 2])],
 )
 def test_masks(pool_of: MakePool, double: Double, cores: Any, masks: list[int | None]) -> None:
-    pool = pool_of(size=2, cores=cores)
+    pool = pool_of(workers=2, cores=cores)
     assert [worker.core_mask for worker in pool.stats().workers] == masks
     assert double.count("rknn_set_core_mask") == sum(mask is not None for mask in masks)
 
 
 def test_a_chip_with_one_core_takes_no_mask(pool_of: MakePool, double: Double) -> None:
     assert pool_of("platform rk3566", soc="rk3566").size == 1
-    check(pool_of("platform rk3566", soc="rk3566", size=3))
+    check(pool_of("platform rk3566", soc="rk3566", workers=3))
     assert double.count("rknn_set_core_mask") == 0
     with pytest.raises(errors.TargetPlatformUnmatch):
         pool_of("platform rk3566", soc="rk3566", cores=1)
@@ -242,7 +242,7 @@ def test_map_keeps_the_order_and_looks_ahead_a_little(pool_of: MakePool) -> None
 
 
 def test_map_raises_in_the_place_of_the_call(pool_of: MakePool) -> None:
-    pool = pool_of(size=2)
+    pool = pool_of(workers=2)
     items = [image(1), image(2), np.zeros((3,), np.float32), image(4)]
     results = pool.map(items)
     assert float(next(results)[0].max()) == answer(1)
@@ -254,7 +254,7 @@ def test_map_raises_in_the_place_of_the_call(pool_of: MakePool) -> None:
 
 
 def test_a_full_queue_holds_the_submitter_back(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=1, queue=2)
+    pool = pool_of(workers=1, queue=2)
     double.latency(20_000)
     futures = [pool.submit(image(i)) for i in range(10)]
     assert sum(not future.done() for future in futures) <= 3
@@ -263,7 +263,7 @@ def test_a_full_queue_holds_the_submitter_back(pool_of: MakePool, double: Double
 
 
 def test_a_callback_may_submit_although_the_queue_is_full(pool_of: MakePool) -> None:
-    pool = pool_of(size=1, queue=1)
+    pool = pool_of(workers=1, queue=1)
     more: list[Any] = []
     first = pool.submit(image(1))
     first.add_done_callback(lambda _: more.extend(pool.submit(image(i)) for i in range(5)))
@@ -274,7 +274,7 @@ def test_a_callback_may_submit_although_the_queue_is_full(pool_of: MakePool) -> 
 
 def test_a_callback_of_a_call_given_up_may_submit_although_the_queue_is_full(pool_of: MakePool) -> None:
     """It runs in the thread that watches the time: if that waited, a successor that hangs would never be found out."""
-    pool = pool_of(size=1, queue=1, timeout=0.1)
+    pool = pool_of(workers=1, queue=1, timeout=0.1)
     more: list[Any] = []
     submitted, gate = threading.Event(), threading.Event()
 
@@ -306,7 +306,7 @@ def test_coroutines(pool_of: MakePool) -> None:
 
 
 def test_a_cancelled_call_is_passed_over(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     double.latency(20_000)
     futures = [pool.submit(image(i)) for i in range(4)]
     assert futures[2].cancel()
@@ -318,7 +318,7 @@ def test_inputs_changed_on_the_way(
     pool_of: MakePool, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RKNNLITE_DEBUG", "1")
-    pool = pool_of(size=1)
+    pool = pool_of(workers=1)
     double.latency(20_000)
     kept, changed = image(1), image(2)
     futures = [pool.submit(kept), pool.submit(changed), pool.submit(kept)]
@@ -332,7 +332,7 @@ def test_inputs_changed_on_the_way(
 
 
 def test_closing_answers_what_is_queued(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=2, queue=30)
+    pool = pool_of(workers=2, queue=30)
     double.latency(5_000)
     futures = [pool.submit(image(i)) for i in range(20)]
     pool.close()
@@ -344,7 +344,7 @@ def test_closing_answers_what_is_queued(pool_of: MakePool, double: Double) -> No
 
 
 def test_closing_may_cancel_what_is_queued(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=1, queue=30)
+    pool = pool_of(workers=1, queue=30)
     double.latency(20_000)
     futures = [pool.submit(image(i)) for i in range(10)]
     pool.close(cancel=True)
@@ -359,7 +359,7 @@ def test_closing_does_not_wait_for_a_fresh_context(
 ) -> None:
     monkeypatch.setattr("rknnlite.pool.worker_group._PATIENCE", 120.0)
     for _ in range(5):
-        pool = pool_of(size=2)
+        pool = pool_of(workers=2)
         double.fault("rknn_run", -1)
         future = pool.submit(image(1))
         closing = threading.Thread(target=pool.close)
@@ -370,7 +370,7 @@ def test_closing_does_not_wait_for_a_fresh_context(
 
 
 def test_a_submitter_that_waits_hears_of_the_end(pool_of: MakePool, double: Double) -> None:
-    pool = pool_of(size=1, queue=1)
+    pool = pool_of(workers=1, queue=1)
     double.latency(50_000)
     caught: list[BaseException] = []
 
@@ -391,14 +391,14 @@ def test_a_submitter_that_waits_hears_of_the_end(pool_of: MakePool, double: Doub
 
 def test_a_with_block_cancels_after_an_error(pool_of: MakePool, double: Double) -> None:
     double.latency(20_000)
-    with pytest.raises(ZeroDivisionError), pool_of(size=1, queue=20) as pool:
+    with pytest.raises(ZeroDivisionError), pool_of(workers=1, queue=20) as pool:
         futures = [pool.submit(image(i)) for i in range(10)]
         raise ZeroDivisionError
     assert futures[-1].cancelled()
 
 
 def test_a_forgotten_pool_closes_itself(double: Double) -> None:
-    pool = rknnlite.Pool(model(*LINES), size=2)
+    pool = rknnlite.Pool(model(*LINES), workers=2)
     seen = weakref.ref(pool)
     future = pool.submit(image(4))
     assert (future.result(60)[0] == answer(4)).all()
@@ -412,7 +412,7 @@ def test_a_program_may_end_without_closing(double: Double) -> None:
         "import numpy as np, rknnlite\n"
         "from tests.pool.conftest import LINES, image\n"
         "from tests.doubles.double import model\n"
-        "pool = rknnlite.Pool(model(*LINES, 'latency 20000'), size=3, timeout=5)\n"
+        "pool = rknnlite.Pool(model(*LINES, 'latency 20000'), workers=3, timeout=5)\n"
         "futures = [pool.submit(image(i)) for i in range(12)]\n"
         "print(futures[0].result()[0].max())\n"
     )
@@ -424,7 +424,7 @@ def test_a_program_may_end_without_closing(double: Double) -> None:
 
 
 def test_a_pool_does_not_go_over_a_fork(pool_of: MakePool) -> None:
-    pool = pool_of(size=2)
+    pool = pool_of(workers=2)
     child = os.fork()
     if child == 0:
         try:
@@ -439,7 +439,7 @@ def test_a_pool_does_not_go_over_a_fork(pool_of: MakePool) -> None:
 def test_workers_close_their_contexts_in_any_order(double: Double) -> None:
     """Duplicates refer to the first context; the double ends the process when that goes before them."""
     for _ in range(60):
-        rknnlite.Pool(model(*LINES), size=3).close()
+        rknnlite.Pool(model(*LINES), workers=3).close()
         assert double.live() == {}
 
 
@@ -451,7 +451,7 @@ def test_async_calls_on_the_library(double: Double) -> None:
 
 
 def test_the_table(pool_of: MakePool) -> None:
-    pool = pool_of(size=2)
+    pool = pool_of(workers=2)
     check(pool)
     stats = pool.stats()
     lines = str(stats).splitlines()

@@ -22,7 +22,7 @@ import rknnlite
 from rknnlite.api.custom_op import get_node_attr
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.spi import CustomOp, CustomOpFailed, UseBuiltin
-from rknnlite.tensor import DType, Layout
+from rknnlite.tensor import DType, Layout, QuantParams
 from tests.doubles.double import Double, compile_c, compiler, model
 from tests.support.corpus import EXAMPLES, ROOT, genuine
 
@@ -138,6 +138,22 @@ def test_what_an_operator_sees(start: Start) -> None:
     assert [(a.dims, a.dtype, a.layout) for a in ctx.inputs] == [
         ((1, 4, 2, 3), DType.FLOAT32, Layout.NCHW),
         ((1, 24), DType.FLOAT32, Layout.UNDEFINED),
+    ]
+
+
+def test_scale_and_zero_point_are_those_of_the_file(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library tells float32 and nothing else; what it does tell is believed."""
+    monkeypatch.setattr(
+        "rknnlite_rknnrt.customop.stored", lambda file: {"a": QuantParams(0.5, 3), "sum": QuantParams(2, 0)}
+    )
+    op = SumGap()
+    start(*LINES, custom_ops=[op]).infer([A, B])
+    ctx, _ = op.seen
+    assert [a.quant for a in (*ctx.inputs, *ctx.outputs)] == [
+        QuantParams(0.5, 3),
+        None,
+        QuantParams(2, 0),
+        None,
     ]
 
 

@@ -69,7 +69,7 @@ OBJECTS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
         lambda: rknnlite.open(MODEL, backend="cpu"),
         {"*arrays": IMAGE, "inputs": [Input(0, IMAGE[0])]},
     ),
-    "Pool": (lambda: rknnlite.Pool(MODEL, size=1, backend="cpu"), {"*inputs": IMAGE}),
+    "Pool": (lambda: rknnlite.Pool(MODEL, workers=1, backend="cpu"), {"*inputs": IMAGE}),
     "Matmul": (a_product, {}),
     "MatmulContext": (lambda: part(a_product, "context"), {}),
     "Chat": (a_chat, {"max_new_tokens": 1}),
@@ -189,8 +189,8 @@ def test_the_message() -> None:
         WrongType, match=r"rknnlite\.open: model is NoneType None, must be str \| os\.PathLike"
     ):
         rknnlite.open(None)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"Pool: size is str 'a', must be Optional\[int\]") as caught:
-        rknnlite.Pool(MODEL, size="a")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Pool: workers is str 'a', must be Optional\[int\]") as caught:
+        rknnlite.Pool(MODEL, workers="a")  # type: ignore[arg-type]
     assert isinstance(caught.value, ParamInvalid)
 
 

@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.corpus import EXAMPLES, ROOT
-from tests.support.entry_points import install
+from tests.support.backend_packages import installed, run_there
+from tests.support.corpus import EXAMPLES
 
-PACKAGE = EXAMPLES / "backend_package"
-MODEL = PACKAGE / "tests" / "picture_for_RK3588.rknn"
+MODEL = EXAMPLES / "backend_package" / "tests" / "picture_for_RK3588.rknn"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package installed."""
-    folder = tmp_path_factory.mktemp("site")
-    install(PACKAGE, folder)
-    shutil.copytree(PACKAGE / "tests", folder / "tests")
-    return folder
-
-
-def run(site: Path, *command: str, **settings: str) -> str:
-    """What Python prints with the package on its path."""
-    path = os.pathsep.join([str(site), str(ROOT), str(ROOT / "plugins")])
-    environment = {**os.environ, "PYTHONPATH": path, "RKNNLITE_CONFIG": "", **settings}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=site, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
+    return installed("backend_package", tmp_path_factory.mktemp("site"))
 
 
 def test_its_own_tests_pass(site: Path) -> None:
-    assert "7 passed" in run(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    assert "7 passed" in run_there(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
 
 
 def test_a_model_is_opened_on_it_when_it_is_named(site: Path) -> None:
@@ -51,7 +32,7 @@ with rknnlite.open({str(MODEL)!r}, backend="mean") as context:
 with rknnlite.open({str(MODEL)!r}) as context:
     print(context.backend_name == "mean")  # only when it is asked for: priority -1
 """
-    assert run(site, "-c", program).split() == ["mean", "3.0", "False"]
+    assert run_there(site, "-c", program).split() == ["mean", "3.0", "False"]
 
 
 def test_a_program_for_the_vendors_class_runs_on_it(site: Path) -> None:
@@ -65,14 +46,15 @@ assert rknn.init_runtime(core_mask=RKNNLite.NPU_CORE_0_1) == 0
 print(scores.shape, scores.mean())
 rknn.release()
 """
-    assert run(site, "-c", program, RKNNLITE_BACKEND="mean") == "(1, 16, 12, 12) 3.0\n"
+    assert run_there(site, "-c", program, RKNNLITE_BACKEND="mean") == "(1, 16, 12, 12) 3.0\n"
 
 
 def test_the_command_lists_it(site: Path) -> None:
     found = {
-        entry["backend"]: entry for entry in json.loads(run(site, "-m", "rknnlite", "devices", "--json"))
+        entry["backend"]: entry
+        for entry in json.loads(run_there(site, "-m", "rknnlite", "devices", "--json"))
     }
     assert {"cpu", "mean"} <= set(found)
     mean = found["mean"]
     assert (mean["available"], mean["priority"], mean["devices"]) == (True, -1, ["cpu"])
-    assert "mean of the inputs" in run(site, "-m", "rknnlite", "devices")
+    assert "mean of the inputs" in run_there(site, "-m", "rknnlite", "devices")

@@ -39,7 +39,9 @@ COMMANDS = {
     "gcc-aarch64-linux-gnu": ("aarch64-linux-gnu-gcc",),
     "gcc-arm-linux-gnueabihf": ("arm-linux-gnueabihf-gcc",),
     "qemu-user": ("qemu-aarch64",),
+    "musl-tools": ("musl-gcc",),
     "pkg-config": ("pkg-config",),
+    "dpkg": ("dpkg-deb",),
 }
 """Debian package -> commands of which one is enough."""
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rknnlite_backend.running import not_prepared, not_run
+from rknnlite_backend.running import in_order, not_prepared, not_run
 
 from rknnlite import socs
+from rknnlite.errors import InputInvalid
 from rknnlite.formats import Model, ModelFile
 from rknnlite.formats.tensor_attrs import default_attr
 from rknnlite.quant import quantise
@@ -45,18 +46,22 @@ class MeanContext(Context):
         self.soc = soc
         self.inputs = [default_attr(i, io, model.batch, True, soc) for i, io in enumerate(model.inputs)]
         self.outputs = [default_attr(i, io, model.batch, False, soc) for i, io in enumerate(model.outputs)]
-        self._given: Sequence[Input] = ()
+        self._given: Sequence[Any] = ()  # copies: callers may write into their own
         self._mean: float | None = None
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         with self.exclusive():
-            self._given = inputs
+            if any(item.pass_through for item in inputs):
+                raise InputInvalid(
+                    "backend mean takes numbers and no stored elements; leave pass_through out"
+                )
+            self._given = [np.array(item.data) for item in in_order(inputs, self.inputs)]
 
     def run(self) -> None:
         with self.exclusive():
             if not self._given:
                 raise not_prepared()
-            self._mean = float(np.concatenate([item.data.ravel() for item in self._given]).mean())
+            self._mean = float(np.concatenate([data.ravel() for data in self._given]).mean())
 
     def get_outputs(self, want_float: bool = True) -> list[Any]:
         with self.exclusive():
@@ -70,4 +75,5 @@ class MeanContext(Context):
 
 
 def _stored(array: Any, attr: TensorAttr) -> Any:
-    return quantise(array, attr.quant, attr.dtype) if attr.quant else array.astype(attr.dtype.numpy)
+    quantised = attr.quant and not attr.dtype.is_float  # float16 has scale 1
+    return quantise(array, attr.quant, attr.dtype) if quantised else array.astype(attr.dtype.numpy)

@@ -103,8 +103,8 @@ class Bench(Command):
     help = "latency, frames per second and memory of a model"
     examples = (
         "rknnlite bench model.rknn",
-        "rknnlite bench model.rknn --device board:8001 --threads 1,3",
-        "rknnlite bench model.rknn --threads 1,2,3 --core-masks core_0,core_0_1_2 --zero-copy both",
+        "rknnlite bench model.rknn --device board:8001 --workers 1,3",
+        "rknnlite bench model.rknn --workers 1,2,3 --core-masks core_0,core_0_1_2 --zero-copy both",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -124,7 +124,15 @@ class Bench(Command):
             metavar="N",
             help="runs per worker before (default: 5)",
         )
-        parser.add_argument("--threads", type=_counts, default=[1], metavar="N,...", help="sizes of the pool")
+        parser.add_argument(
+            "--workers",
+            "--threads",
+            dest="threads",
+            type=_counts,
+            default=[1],
+            metavar="N,...",
+            help="workers of the pool, each with a context (former name: --threads)",
+        )
         parser.add_argument(
             "--core-masks",
             type=_masks,
@@ -164,7 +172,7 @@ def _masks(text: str) -> list[int]:
 
 
 _COLUMNS = (
-    Column("threads", True),
+    Column("workers", True),
     Column("cores", least=14),
     Column("zero-copy", drop=2),
     Column("FPS", True),

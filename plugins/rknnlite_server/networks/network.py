@@ -74,12 +74,13 @@ class ServedNetwork:
         self.identity = before if before == identity_of(source) else None
         self._kept = 0
         self._bound = BoundContexts(
-            functools.partial(self.open_apart, threads=max(1, processors() // self.pool.size)), self.pool.size
+            functools.partial(self.open_apart, threads=max(1, processors() // self.pool.workers)),
+            self.pool.workers,
         )
         batch = 1 if self.pool.shapes else max(1, self.pool.batch)
         self._batches = Batches(self.pool.inputs, self.pool.outputs, batch)
         self._batching = Batching(self._batches.size, settings.window_ms / 1e3, self._together)
-        self.turnstile = Turnstile(_AHEAD * self.pool.size * batch, settings.queue, full=503)
+        self.turnstile = Turnstile(_AHEAD * self.pool.workers * batch, settings.queue, full=503)
         self._room = room or Room(settings.queue_bytes)
         self.statistics = Statistics()
 

@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 from rknnlite_protocol.board import digest_of
 
+from rknnlite import plugins
 from rknnlite.errors import ParamInvalid, RknnError, shown
 
 from ..errors import ApiError
@@ -24,7 +25,6 @@ __all__ = ["Entry", "Repository", "described", "name_of"]
 
 logger = logging.getLogger("rknnlite.server")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
-_SUFFIX = ".rknn"
 
 
 @dataclass
@@ -164,7 +164,8 @@ class Repository:
         if not self._settings.repository:
             return
         folder = Path(self._settings.repository)
-        there = {path.stem: path for path in sorted(folder.glob(f"*{_SUFFIX}")) if _inside(path, folder)}
+        files = sorted(path for suffix in _suffixes() for path in folder.glob(f"*{suffix}"))
+        there = {_without_suffix(path): path for path in files if _inside(path, folder)}
         for name, path in there.items():
             if _NAME.fullmatch(name) and name not in self._named:
                 self._found.setdefault(name, Entry(name, path))
@@ -174,12 +175,22 @@ class Repository:
 
 def name_of(path: Path) -> str:
     """What clients call a network: its file's name without the suffix; raises ParamInvalid for one that is no name."""
-    name = path.name[: -len(_SUFFIX)] if path.name.endswith(_SUFFIX) else path.name
+    name = _without_suffix(path)
     if not _NAME.fullmatch(name):
         raise ParamInvalid(
             f"{path}: {shown(name)} cannot be the name of a model; letters, digits and _ . + - make one"
         )
     return name
+
+
+def _suffixes() -> set[str]:
+    """Those of the model files of all backends."""
+    return {suffix for backend in plugins.backends().values() for suffix in backend.suffixes}
+
+
+def _without_suffix(path: Path) -> str:
+    suffix = next((suffix for suffix in _suffixes() if path.name.endswith(suffix)), "")
+    return path.name[: len(path.name) - len(suffix)]
 
 
 def _check_version(name: str, version: str) -> None:

@@ -251,7 +251,8 @@ int channel_talk(struct channel *channel, struct talk *talk)
         talk->answer_size = reply->size;
     }
     if (reply->code) {
-        failed(talk->function, reply->code, "%s", talk->answer ? (char *)talk->answer : "no reason was given");
+        if (talk->answer) /* else it is what programs ask of every model: no word */
+            failed(talk->function, reply->code, "%s", (char *)talk->answer);
         free(talk->answer);
         talk->answer = NULL;
         talk->answer_size = 0;

@@ -16,7 +16,9 @@
 
 #include "protocol.h"
 
+#ifndef PUBLIC
 #define PUBLIC __attribute__((visibility("default")))
+#endif
 
 /* -- ../rknnrt/library.c, ../rknn3/library.c: name and codes of the library that this is compiled into --------- */
 

@@ -23,6 +23,7 @@
 #define END_LIMIT 2000  /* milliseconds */
 #define DOUBT_LIMIT 300 /* milliseconds */
 #define ROOM 4096
+#define MORE_FILES "the limit of open files is too low: raise it (ulimit -n 256), or close some"
 
 extern char **environ;
 
@@ -34,10 +35,17 @@ static bool doubted; /* a connection to it has ended */
 
 /* -- which interpreter ---------------------------------------------------------------------------- */
 
+static char denied[ROOM]; /* a Python that is there, perhaps, and that this user may not run */
+
 static bool is_program(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+    bool there = stat(path, &status) == 0;
+    if (there && S_ISREG(status.st_mode) && access(path, X_OK) == 0)
+        return true;
+    if (errno == EACCES && (!there || S_ISREG(status.st_mode)))
+        snprintf(denied, sizeof denied, "%s", path);
+    return false;
 }
 
 /* The first line of the file ``interpreter`` beside this library. */
@@ -79,6 +87,7 @@ static bool of_environment(char *path, size_t room)
 
 static void choose_interpreter(char *path, size_t room)
 {
+    *denied = 0;
     const char *named = getenv("RKNNLITE_PYTHON");
     if (named && *named) {
         snprintf(path, room, "%s", named);
@@ -123,8 +132,9 @@ static int high(int fd)
 {
     if (fd < 0)
         return fd;
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 16);
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 16), why = errno;
     close(fd);
+    errno = why == EINVAL ? EMFILE : why; /* a limit of 16 */
     return copy;
 }
 
@@ -142,7 +152,9 @@ static void last_words(int said, char *text, size_t room)
 
 static pid_t spawn(const char *python, int sock, int pipe_end, int said, int *error)
 {
-    static const char code[] = "import sys\nsys.path.pop(0)\nfrom rknnlite_librknnrt.server import main\nmain()";
+    static const char code[] = "import os, sys\nsys.path.pop(0)\ntry:\n from rknnlite_librknnrt.server import main\n"
+                               "except ImportError:\n [os.listdir(p) for p in sys.path if os.path.isdir(p)]\n raise\n"
+                               "main()"; /* a folder that it may not read would only seem to lack the package */
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none, defaults;
@@ -223,22 +235,48 @@ static uint32_t greeted(int sock)
     return ready > 0 && wire_recv(sock, hello, sizeof hello, NULL, NULL) ? hello[0] : 0;
 }
 
+static bool no_descriptors(int said, const int *socks, const int *pipes)
+{
+    failed(library.opener, library.unavailable, "no descriptors for the process that computes: %s%s%s", strerror(errno),
+           errno == EMFILE ? "; " : "", errno == EMFILE ? MORE_FILES : "");
+    const int all[] = {said, socks[0], socks[1], pipes[0], pipes[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] >= 0)
+            close(all[i]);
+    return false;
+}
+
+/* What to do about a Python that does not start: ``error`` of the kernel, ``why`` in its own last words. */
+static void say_remedy(const char *python, int error, const char *why, char *text, size_t room)
+{
+    const char *denial = *denied ? denied : error == EACCES ? python : NULL;
+    if (error == EMFILE || strstr(why, "Too many open files"))
+        snprintf(text, room, "%s", MORE_FILES);
+    else if (denial || strstr(why, "Permission denied"))
+        snprintf(text, room,
+                 "this user has no permission for %s: let it enter and read the folders on the way there, as another "
+                 "user's home is one, or name another Python in RKNNLITE_PYTHON",
+                 denial ? denial : "a folder of that Python's");
+    else
+        snprintf(text, room, "install rknnlite for it, or name another Python in RKNNLITE_PYTHON");
+}
+
 static bool start(void)
 {
-    char python[ROOM], why[ROOM];
+    char python[ROOM], why[ROOM], remedy[2 * ROOM];
     int socks[2] = {-1, -1}, pipes[2] = {-1, -1}, error = 0;
     choose_interpreter(python, sizeof python);
     int said = high(wire_memory(0));
     if (said < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks) != 0 || pipe2(pipes, O_CLOEXEC) != 0) {
-        failed(library.opener, library.unavailable, "no descriptors for the process that computes: %s", strerror(errno));
-        close(said);
-        close(socks[0]);
-        close(socks[1]);
-        return false;
+        return no_descriptors(said, socks, pipes);
     }
     for (int i = 0; i < 2; i++) {
         socks[i] = high(socks[i]);
         pipes[i] = high(pipes[i]);
+    }
+    if (socks[0] < 0 || socks[1] < 0 || pipes[0] < 0 || pipes[1] < 0) {
+        errno = EMFILE;
+        return no_descriptors(said, socks, pipes);
     }
     server = spawn(python, socks[1], pipes[0], said, &error);
     control = socks[0];
@@ -264,10 +302,9 @@ static bool start(void)
         else
             snprintf(why, sizeof why, "%s", strerror(error));
         server_stop();
+        say_remedy(python, error, why, remedy, sizeof remedy);
         failed(library.opener, library.unavailable,
-               "%s does not start rknnlite's CPU reference: %s; install rknnlite for it, or name another Python in "
-               "RKNNLITE_PYTHON",
-               python, *why ? why : "it ended without a word");
+               "%s does not start rknnlite's CPU reference: %s; %s", python, *why ? why : "it ended without a word", remedy);
     }
     close(said);
     return up;
@@ -298,20 +335,21 @@ static bool ended(void)
 
 int server_connect(uint64_t id)
 {
-    int ends[2];
+    int ends[2], sock = -1;
     pthread_mutex_lock(&process_lock);
     bool up = (server > 0 && !ended()) || start();
     if (up && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) {
         up = wire_send(control, &id, sizeof id, NULL, 0, &ends[1], 1);
         close(ends[1]);
+        sock = high(ends[0]);
         if (!up) {
-            close(ends[0]);
+            close(sock);
+            sock = -1;
             failed(library.opener, library.unavailable, "the process that computes has just ended; try again");
         }
-    } else if (up) {
-        up = false;
-        failed(library.opener, library.unavailable, "no descriptor for a context: %s", strerror(errno));
     }
+    if (up && sock < 0)
+        failed(library.opener, library.unavailable, "no descriptor for a context: %s; %s", strerror(errno), MORE_FILES);
     pthread_mutex_unlock(&process_lock);
-    return up ? high(ends[0]) : -1;
+    return sock;
 }

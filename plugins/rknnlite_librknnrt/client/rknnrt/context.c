@@ -59,7 +59,7 @@ PUBLIC int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t
     struct channel *channel = channel_open("rknn_init", &library_hooks, &code);
     if (!channel)
         return code;
-    struct talk talk = {.function = "rknn_init", .call = CALL_INIT, .args = {flag, 0, master}};
+    struct talk talk = {.function = "rknn_init", .call = CALL_INIT, .args = {flag, 0, master, MINI}};
     code = size ? open_bytes(channel, &talk, model, size) : open_file(channel, &talk, model, extend);
     if (code) {
         channel_drop(channel);
@@ -72,7 +72,7 @@ PUBLIC int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t
 }
 
 /* What the vendor's wheels look up; the first generation's library has it, with the same arguments. */
-PUBLIC int rknn_init2(rknn_context *context, void *model, uint32_t size, uint32_t flag, rknn_init_extend *extend);
+FULL int rknn_init2(rknn_context *context, void *model, uint32_t size, uint32_t flag, rknn_init_extend *extend);
 int rknn_init2(rknn_context *context, void *model, uint32_t size, uint32_t flag, rknn_init_extend *extend)
 {
     return rknn_init(context, model, size, flag, extend);
@@ -82,6 +82,8 @@ PUBLIC int rknn_dup_context(rknn_context *context_in, rknn_context *context_out)
 {
     const char *function = "rknn_dup_context";
     int code = 0;
+    if (MINI)
+        return failed(function, RKNN_ERR_FAIL, "librknnmrt duplicates no context: open the model once more");
     if (!context_in || !context_out)
         return failed(function, RKNN_ERR_PARAM_INVALID, "a context is NULL");
     struct channel *from = channel_take(function, *context_in, &code);
@@ -137,6 +139,13 @@ static bool stays(uint32_t command)
            command != RKNN_QUERY_DEVICE_MEM_INFO;
 }
 
+/* Whether librknnmrt has no answer to it. */
+static bool beyond_mini(uint32_t command)
+{
+    return command == RKNN_QUERY_PERF_DETAIL || command == RKNN_QUERY_PERF_RUN ||
+           (command >= RKNN_QUERY_CURRENT_INPUT_ATTR && command <= RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR);
+}
+
 static void put(struct channel *channel, uint32_t command, void *info, uint32_t room, struct talk *talk)
 {
     if (command == RKNN_QUERY_PERF_DETAIL) { /* the text stays ours until the next one */
@@ -183,6 +192,10 @@ PUBLIC int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint
     if (!info || size < sizeof index) {
         code = failed("rknn_query", RKNN_ERR_PARAM_INVALID, "command %d: %s", (int)cmd,
                       info ? "the structure is too small" : "info is NULL");
+    } else if (MINI && cmd == RKNN_QUERY_INPUT_DYNAMIC_RANGE) {
+        code = RKNN_ERR_FAIL; /* what programs ask of every model: no word */
+    } else if (MINI && beyond_mini((uint32_t)cmd)) {
+        code = failed("rknn_query", RKNN_ERR_FAIL, "command %d: librknnmrt does not answer it", (int)cmd);
     } else {
         if (has_index((uint32_t)cmd))
             memcpy(&index, info, sizeof index);
@@ -214,17 +227,17 @@ static int tell(const char *function, rknn_context context, uint32_t call, uint6
     return code;
 }
 
-PUBLIC int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask)
+FULL int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask)
 {
     return tell("rknn_set_core_mask", context, CALL_CORE_MASK, (uint32_t)core_mask, NULL, 0);
 }
 
-PUBLIC int rknn_set_batch_core_num(rknn_context context, int core_num)
+FULL int rknn_set_batch_core_num(rknn_context context, int core_num)
 {
     return tell("rknn_set_batch_core_num", context, CALL_BATCH_CORES, (uint64_t)(int64_t)core_num, NULL, 0);
 }
 
-PUBLIC int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tensor_attr attr[])
+FULL int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tensor_attr attr[])
 {
     const char *function = "rknn_set_input_shapes";
     if (!attr || n_inputs > MOST_TENSORS)
@@ -233,7 +246,7 @@ PUBLIC int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tenso
 }
 
 /* Of one input alone: the count 0 says so. */
-PUBLIC int rknn_set_input_shape(rknn_context ctx, rknn_tensor_attr *attr)
+FULL int rknn_set_input_shape(rknn_context ctx, rknn_tensor_attr *attr)
 {
     if (!attr)
         return failed("rknn_set_input_shape", RKNN_ERR_PARAM_INVALID, "attr is NULL");

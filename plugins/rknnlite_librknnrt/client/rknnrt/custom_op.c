@@ -342,7 +342,7 @@ static int register_all(struct channel *channel, rknn_custom_op *ops, uint32_t c
     return code;
 }
 
-PUBLIC int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32_t custom_op_num)
+FULL int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32_t custom_op_num)
 {
     const char *function = "rknn_register_custom_ops", *fault = NULL;
     int code = 0;
@@ -364,7 +364,7 @@ PUBLIC int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32
     return code;
 }
 
-PUBLIC void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *attr_name, rknn_custom_op_attr *op_attr)
+FULL void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *attr_name, rknn_custom_op_attr *op_attr)
 {
     if (!op_attr)
         return;

@@ -250,7 +250,7 @@ static void *import(void *context, uint64_t flags, int fd, size_t size, int32_t 
 }
 
 /* The extension of Mali's OpenCL by which operators take tensors in; OpenCL of other machines has none. */
-PUBLIC void *clImportMemoryARM(void *context, uint64_t flags, const intptr_t *properties, void *memory, size_t size,
+FULL void *clImportMemoryARM(void *context, uint64_t flags, const intptr_t *properties, void *memory, size_t size,
                                int32_t *error)
 {
     typedef void *(*importer)(void *, uint64_t, const intptr_t *, void *, size_t, int32_t *);

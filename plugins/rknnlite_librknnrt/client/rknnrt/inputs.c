@@ -102,6 +102,8 @@ PUBLIC int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input i
 {
     const char *function = "rknn_inputs_set";
     int code = 0;
+    if (MINI)
+        return failed(function, RKNN_ERR_PARAM_INVALID, NOT_IN_MINI);
     struct channel *channel = channel_take(function, context, &code);
     if (!channel)
         return code;

@@ -37,7 +37,7 @@ static int create(const char *function, rknn_matmul_ctx *ctx, rknn_matmul_info *
     return code;
 }
 
-PUBLIC int rknn_matmul_create(rknn_matmul_ctx *ctx, rknn_matmul_info *info, rknn_matmul_io_attr *io_attr)
+FULL int rknn_matmul_create(rknn_matmul_ctx *ctx, rknn_matmul_info *info, rknn_matmul_io_attr *io_attr)
 {
     rknn_matmul_shape shape = {0, 0, 0};
     if (info) {
@@ -48,7 +48,7 @@ PUBLIC int rknn_matmul_create(rknn_matmul_ctx *ctx, rknn_matmul_info *info, rknn
     return create("rknn_matmul_create", ctx, info, 1, &shape, io_attr);
 }
 
-PUBLIC int rknn_matmul_create_dynamic_shape(rknn_matmul_ctx *ctx, rknn_matmul_info *info, int shape_num,
+FULL int rknn_matmul_create_dynamic_shape(rknn_matmul_ctx *ctx, rknn_matmul_info *info, int shape_num,
                                             rknn_matmul_shape dynamic_shapes[], rknn_matmul_io_attr io_attrs[])
 {
     if (!dynamic_shapes)
@@ -75,7 +75,7 @@ static int product(rknn_matmul_ctx ctx, struct talk *talk, rknn_tensor_mem *mem)
     return code;
 }
 
-PUBLIC int rknn_matmul_set_io_mem(rknn_matmul_ctx ctx, rknn_tensor_mem *mem, rknn_matmul_tensor_attr *attr)
+FULL int rknn_matmul_set_io_mem(rknn_matmul_ctx ctx, rknn_tensor_mem *mem, rknn_matmul_tensor_attr *attr)
 {
     struct talk talk = {.function = "rknn_matmul_set_io_mem", .call = CALL_MATMUL_BIND, .payload = attr, .size = sizeof *attr};
     if (!mem || !attr)
@@ -95,7 +95,7 @@ PUBLIC int rknn_matmul_set_io_mem(rknn_matmul_ctx ctx, rknn_tensor_mem *mem, rkn
     return code;
 }
 
-PUBLIC int rknn_matmul_set_core_mask(rknn_matmul_ctx context, rknn_core_mask core_mask)
+FULL int rknn_matmul_set_core_mask(rknn_matmul_ctx context, rknn_core_mask core_mask)
 {
     struct talk talk = {.function = "rknn_matmul_set_core_mask", .call = CALL_MATMUL_MASK, .args = {(uint32_t)core_mask}};
     int code = product(context, &talk, NULL);
@@ -103,7 +103,7 @@ PUBLIC int rknn_matmul_set_core_mask(rknn_matmul_ctx context, rknn_core_mask cor
     return code;
 }
 
-PUBLIC int rknn_matmul_set_quant_params(rknn_matmul_ctx context, rknn_quant_params *params)
+FULL int rknn_matmul_set_quant_params(rknn_matmul_ctx context, rknn_quant_params *params)
 {
     struct talk talk = {.function = "rknn_matmul_set_quant_params", .call = CALL_MATMUL_QUANT};
     if (!params || (params->scale_len > 0 && !params->scale) || (params->zp_len > 0 && !params->zp))
@@ -127,7 +127,7 @@ PUBLIC int rknn_matmul_set_quant_params(rknn_matmul_ctx context, rknn_quant_para
     return code;
 }
 
-PUBLIC int rknn_matmul_get_quant_params(rknn_matmul_ctx ctx, rknn_quant_params *params, float *scale)
+FULL int rknn_matmul_get_quant_params(rknn_matmul_ctx ctx, rknn_quant_params *params, float *scale)
 {
     struct talk talk = {.function = "rknn_matmul_get_quant_params", .call = CALL_MATMUL_SCALE};
     if (!params || !scale)
@@ -141,7 +141,7 @@ PUBLIC int rknn_matmul_get_quant_params(rknn_matmul_ctx ctx, rknn_quant_params *
     return code;
 }
 
-PUBLIC int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx ctx, rknn_matmul_shape *shape)
+FULL int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx ctx, rknn_matmul_shape *shape)
 {
     struct talk talk = {.function = "rknn_matmul_set_dynamic_shape", .call = CALL_MATMUL_SHAPE, .payload = shape, .size = sizeof *shape};
     if (!shape)
@@ -151,7 +151,7 @@ PUBLIC int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx ctx, rknn_matmul_shape 
     return code;
 }
 
-PUBLIC int rknn_matmul_run(rknn_matmul_ctx ctx)
+FULL int rknn_matmul_run(rknn_matmul_ctx ctx)
 {
     struct talk talk = {.function = "rknn_matmul_run", .call = CALL_MATMUL_RUN};
     int code = product(ctx, &talk, NULL);
@@ -159,7 +159,7 @@ PUBLIC int rknn_matmul_run(rknn_matmul_ctx ctx)
     return code;
 }
 
-PUBLIC int rknn_matmul_destroy(rknn_matmul_ctx ctx)
+FULL int rknn_matmul_destroy(rknn_matmul_ctx ctx)
 {
     return rknn_destroy(ctx);
 }
@@ -180,7 +180,7 @@ static size_t bits_of_b(rknn_matmul_type type)
     }
 }
 
-PUBLIC int rknn_B_normal_layout_to_native_layout(void *B_input, void *B_output, int K, int N, rknn_matmul_info *info)
+FULL int rknn_B_normal_layout_to_native_layout(void *B_input, void *B_output, int K, int N, rknn_matmul_info *info)
 {
     struct talk talk = {.function = "rknn_B_normal_layout_to_native_layout", .call = CALL_NATIVE_B};
     int code = 0;

@@ -297,7 +297,7 @@ PUBLIC int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sy
     int count = 0, code = RKNN_SUCC;
     if (mode < RKNN_MEMORY_SYNC_TO_DEVICE || mode > RKNN_MEMORY_SYNC_BIDIRECTIONAL)
         return failed(function, RKNN_ERR_PARAM_INVALID, "mode is %d; 1 is to the device, 2 from the device, 3 both", (int)mode);
-    if (context && !channel_is_open(context))
+    if ((context || MINI) && !channel_is_open(context))
         return failed(function, RKNN_ERR_CTX_INVALID, "there is no context %llu", (unsigned long long)context);
     pthread_mutex_lock(&lock);
     struct memory *memory = *find(mem);

@@ -93,6 +93,8 @@ PUBLIC int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_outpu
 {
     const char *function = "rknn_outputs_get";
     int code = 0;
+    if (MINI)
+        return failed(function, RKNN_ERR_PARAM_INVALID, NOT_IN_MINI);
     struct channel *channel = channel_take(function, context, &code);
     if (!channel)
         return code;
@@ -117,6 +119,8 @@ PUBLIC int rknn_outputs_release(rknn_context context, uint32_t n_ouputs, rknn_ou
 {
     const char *function = "rknn_outputs_release";
     int code = 0;
+    if (MINI)
+        return failed(function, RKNN_ERR_PARAM_INVALID, NOT_IN_MINI);
     struct channel *channel = channel_take(function, context, &code);
     if (!channel)
         return code;

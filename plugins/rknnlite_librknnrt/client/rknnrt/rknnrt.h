@@ -9,6 +9,18 @@
 
 #define MOST_TENSORS 4096 /* of one call */
 
+/* librknnmrt.so, for RV1103 and RV1106, is compiled of the same files with RKNN_MINI, and without the functions that are FULL. */
+#ifdef RKNN_MINI
+#define MINI true
+#define FULL
+#else
+#define MINI false
+#define FULL PUBLIC
+#endif
+
+/* Of a function that librknnmrt.so has and refuses. */
+#define NOT_IN_MINI "librknnmrt has no such path: give memory of rknn_create_mem to the tensors, by rknn_set_io_mem"
+
 /* -- memory.c: memory that programs share with contexts ------------------------------------------------ */
 
 /* Make the context know a memory, and put the number that it has there into *id. */

@@ -18,7 +18,7 @@ static int run(struct channel *channel, struct frames *frames, rknn_run_extend *
     if (!code) {
         frames->frame = talk.told[0];
         if (extend)
-            extend->frame_id = talk.told[0];
+            extend->frame_id = talk.told[talk.args[0] & RUN_WITH_OUTPUTS ? 3 : 0];
         if (talk.args[0] & RUN_WITH_OUTPUTS)
             outputs_take(frames, &talk);
     }
