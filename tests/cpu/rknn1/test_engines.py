@@ -17,6 +17,7 @@ NAMES = [
     "conv", "conv_uneven", "conv_first_layer", "depthwise", "depthwise_2", "grouped_conv2d", "conv_i8", "conv_relu", "fcl_relu",
     "deconv_io_4", "deconv_depthwise", "max_pool", "avg_pool_pad", "add", "subtract_channels", "multiply", "maximum", "divide",
     "concat", "pad", "relu", "relu6", "clip", "resize_bilinear", "resize_nearest_half", "reduce_mean_hw", "batch_norm",
+    "conv1d_relu", "grouped_conv1d", "upsample_2", "roi_pool", "leaky_relu", "conv_leaky",
 ]  # fmt: skip
 
 
