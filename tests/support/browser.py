@@ -70,13 +70,17 @@ class Page:
         return found["result"].get("value")
 
     def until(self, script: str, seconds: float = _SECONDS) -> Any:
-        """Wait until an expression is true; its value."""
+        """Wait until an expression is true; its value. While a page is loaded anew its elements are not there: not yet, then."""
         end = time.monotonic() + seconds
         while True:
-            value = self.run(f"(found => found instanceof Node || found)({script})")
+            thrown = ""
+            try:
+                value = self.run(f"(found => found instanceof Node || found)({script})")
+            except AssertionError as error:
+                value, thrown = None, f", it threw {error}"
             if value:
                 return value
-            assert time.monotonic() < end, f"waited in vain for {script}; the page told {self.told}"
+            assert time.monotonic() < end, f"waited in vain for {script}; the page told {self.told}{thrown}"
             time.sleep(0.05)
 
     def type(self, text: str) -> None:

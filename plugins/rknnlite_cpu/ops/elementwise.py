@@ -46,11 +46,14 @@ def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
     op(name)(build)
 
 
+_RECTIFIED = ("AddRelu", "SubRelu")
+
+
 def _sum_in_steps(view: NodeView) -> Kernel:
     """See ``NodeView.steps_of_sum``."""
     steps, (low, high) = view.steps_of_sum, centred_range(view.outputs[0])
     assert steps is not None
-    low = np.float32(0) if view.node.op.endswith("Relu") else low
+    low = np.float32(0) if view.node.op in _RECTIFIED else low
     fixed = [centred_constant(view, i) if view.is_const(i) else None for i in (0, 1)]
 
     def kernel(values: list[Array]) -> list[Array]:
