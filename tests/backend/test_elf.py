@@ -16,6 +16,7 @@ from rknnlite_backend.library import LibraryUnusable, open_library
 
 from tests.doubles.double import compile_c
 from tests.support.examples import examples
+from tests.support.needs import needs
 
 SOURCE = """
 #include <stdlib.h>
@@ -31,6 +32,7 @@ int its_function(void) { return *pointer; }
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    needs("gcc")
     source = tmp_path_factory.mktemp("elf") / "lib.c"
     source.write_text(SOURCE)
     return compile_c([source], ("-shared", "-fPIC"), "libits.so")
