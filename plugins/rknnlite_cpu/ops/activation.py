@@ -31,30 +31,39 @@ def unary(*names: str) -> Callable[[Unary], Unary]:
     return wrap
 
 
+def _by_points(view: NodeView) -> Kernel:
+    """A function known at a few points, which files of the first toolkit alone have."""
+    from rknnlite_graph.point_tables import by_points
+
+    target = view.outputs[0]
+
+    def kernel(values: list[Array]) -> list[Array]:
+        found = by_points(view, values[0])
+        return [found if target.quant is not None else encode(found, target)]
+
+    return kernel
+
+
 def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     source, target = view.tensor(0), view.outputs[0]
     wide = view.floats_behind_bytes
 
     def direct(values: list[Array]) -> list[Array]:
-        if view.node.points:
-            from rknnlite_graph.point_tables import by_points  # files of the first toolkit alone have them
-
-            found = by_points(view, values[0])
-            return [found if target.quant is not None else encode(found, target)]
         real = decode(values[0], source)
         if wide and real.dtype == np.float32:
             return [encode(functions.in_double(lambda x: function(view, x), real), target)]
         with np.errstate(all="ignore"):
             return [encode(function(view, real), target)]
 
+    compute = _by_points(view) if view.node.points else direct
     if source.quant is None or source.dtype not in (DType.INT8, DType.UINT8):
-        return direct
+        return compute
     from rknnlite_graph.byte_tables import function_table
 
     low, high = centred_range(source)
     table = function_table(view)
     if table is None:
-        table = direct([np.arange(low, high + 1, dtype=np.float32)])[0]
+        table = compute([np.arange(low, high + 1, dtype=np.float32)])[0]
     elif target.quant is None:
         table = encode(table, target)
 

@@ -140,7 +140,7 @@ def cell(build: GraphBuilder, entry: NodeEntry) -> None:
     build.emit("Add", entry, [both, build.number(entry, bias, "bias")], [total])
     op, attrs = _FUNCTIONS[name]
     for port in range(2):
-        if port in entry.outputs or (entry.index, port) in build.found.virtuals:
+        if _written(build, entry, port):
             node = build.emit(op, entry, [total], [build.output(entry, shape, port)], **attrs)
             if name in _IN_DOUBT:
                 node.doubts.append(
