@@ -1,4 +1,4 @@
-"""Look at the built site in a headless Chromium: nothing is wider than its place at 1280 pixels, and the search finds.
+"""Look at the built site in a headless Chromium: nothing is wider than its place at 1280 pixels, the search finds, tables filter.
 
     python tools/site_check.py [build/site]
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import urlencode
 
 WIDTH, HEIGHT = 1280, 900
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -25,6 +26,11 @@ QUERIES = {
     "RKNN_ERR_TIMEOUT": "troubleshooting.html",
 }
 """What is typed, and a page that must be among the results."""
+TABLES = {
+    "coverage.html": {"search": "gelu", "SoC": "RK3588"},
+    "llm-families.html": {"search": "moe", "from": "GGUF"},
+}
+"""Pages with tables of data, and what is filled in above the first of them."""
 
 MEASURE = """
 const found = []
@@ -105,12 +111,30 @@ def not_found(site: Path) -> list[str]:
     return problems
 
 
+def no_tables(site: Path) -> list[str]:
+    """Pages where a table of data is missing, or where fewer rows are not fewer."""
+    problems = []
+    for page, fields in TABLES.items():
+        shown = dom(f"file://{site}/{page}?{urlencode(fields)}")
+        wanted = len(re.findall(r'<p>\s*<a href="assets/[^"]+\.js"', shown))
+        counts = [
+            (int(some), int(whole)) for some, whole in re.findall(r"<output>(\d+) of (\d+) rows<", shown)
+        ]
+        if len(counts) != wanted or not wanted:
+            problems.append(f"{page}: {len(counts)} tables of {wanted} are shown")
+        elif not 0 < counts[0][0] < counts[0][1]:
+            problems.append(f"{page}: {fields} leaves {counts[0][0]} of {counts[0][1]} rows")
+        elif any(some != whole for some, whole in counts[1:]):
+            problems.append(f"{page}: a table without a filter lacks rows")
+    return problems
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("site", nargs="?", type=Path, default=Path("build/site"))
     site = parser.parse_args().site.resolve()
-    problems = [*too_wide(site), *not_found(site)]
-    print("\n".join(problems) or f"site_check: every page fits {WIDTH} px, the search finds")
+    problems = [*too_wide(site), *not_found(site), *no_tables(site)]
+    print("\n".join(problems) or f"site_check: every page fits {WIDTH} px, the search finds, tables filter")
     return 1 if problems else 0
 
 

@@ -1,6 +1,6 @@
 """Families of language models, ours against Hugging Face transformers on small random models.
 
-    python -m tools.llm_families --python /path/to/python-with-transformers [--markdown docs/llm-families.md] [NAME ...]
+    python -m tools.llm_families --python /path/to/python-with-transformers [--data docs/assets/llm-families-folders.js] [NAME ...]
 
 That Python makes a random model of every case (``cases.py``), saves it as published models are, and says what transformers
 computes in float32 with eager attention. Then this one exports each with ``f32`` weights and compares: the logits of a prompt in one
@@ -37,7 +37,7 @@ def main() -> int:
         "--llama-cpp", type=Path, help="a checkout of llama.cpp: compare GGUF files that its converter makes"
     )
     parser.add_argument("--keep", type=Path, help="folder of the models and of what transformers said")
-    parser.add_argument("--markdown", type=Path, help="document whose table is written anew")
+    parser.add_argument("--data", type=Path, help="file of the documentation's table, written anew")
     parser.add_argument("--json", type=Path, help="file of the results")
     parser.add_argument(
         "--random", type=int, metavar="N", help="random configurations instead (see random_families.py)"
@@ -56,8 +56,8 @@ def main() -> int:
         print(_line(result))
     if args.json:
         write_results(results, args.json)
-    if args.markdown:
-        write_table(results, args.markdown, bool(args.llama_cpp))
+    if args.data:
+        write_table(results, args.data, bool(args.llama_cpp))
     bad = [result.name for result in results if not result.good]
     print(f"{len(results) - len(bad)} of {len(results)} agree" + (f"; not: {', '.join(bad)}" if bad else ""))
     return 1 if bad else 0

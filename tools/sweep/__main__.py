@@ -19,11 +19,17 @@ import argparse
 import fnmatch
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from targets import TARGETS, dtype_of
+
+if TYPE_CHECKING:
+    from compare import Result
+    from verdicts import Entry
 
 INDEX = "index.json"
 """In the cache: which folder belongs to which case, and how it is judged."""
@@ -63,10 +69,8 @@ def _convert(args: argparse.Namespace) -> None:
 def _run(args: argparse.Namespace) -> None:
     import verdicts
     from compare import compare_all
-    from page import put
     from random_cases import is_random
-    from report import markdown, table
-    from report_random import random_section
+    from report import table
 
     index = json.loads((args.cache / INDEX).read_text())
     chosen = {name: entry for name, entry in index.items() if fnmatch.fnmatch(name, args.only)}
@@ -79,8 +83,22 @@ def _run(args: argparse.Namespace) -> None:
         entries = verdicts.update(entries, drawn, fingerprints)
         verdicts.write(entries)
     if args.markdown:
-        by_hand = [result for result in results if not is_random(result.case)]
-        put(args.markdown, "sweep", markdown(by_hand, random_section(entries, drawn)))
+        _write(args.markdown, entries, [result for result in results if not is_random(result.case)], drawn)
+
+
+def _write(page: Path, entries: Mapping[str, Entry], by_hand: list[Result], drawn: list[Result]) -> None:
+    """The section of the page, and its tables as data."""
+    import report
+    import report_random
+    from cases import CASES
+    from data_file import assets, write
+    from page import put
+
+    operators = {name: CASES[name].operators() for name in dict.fromkeys(r.case for r in by_hand)}
+    put(page, "sweep", report.markdown(by_hand, report_random.markdown(entries)))
+    write(assets(page, "operators"), "Cases of tools/sweep.", report.rows(by_hand, operators))
+    write(assets(page, "random"), "Random cases of tools/sweep.", report_random.rows(entries))
+    write(assets(page, "open"), "Random cases that do not match.", report_random.open_rows(drawn))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -134,7 +152,7 @@ def main() -> None:
     pack = commands.choices["pack"]
     pack.add_argument("--out", type=Path, required=True, help="folder of the archives")
     pack.add_argument("--together", metavar="NAME", help="one archive of that name for all cases")
-    run.add_argument("--markdown", type=Path, help="write the report there")
+    run.add_argument("--markdown", type=Path, help="page: write the report there, its data beside it")
     run.add_argument("--verdicts", action="store_true", help="note the verdicts of random cases")
     run.add_argument("--verbose", action="store_true", help="show the cases that match, too")
     args = parser.parse_args()

@@ -208,6 +208,10 @@ class Case:
             }
         return found
 
+    def operators(self) -> str:
+        """Types of the graph's operators, in its order."""
+        return ", ".join(dict.fromkeys(node.kind for node in self.record()[0]._nodes))
+
     def digest(self) -> str:
         """Changes when the graph or its inputs change."""
         text = self.make().SerializeToString(deterministic=True)

@@ -3,7 +3,7 @@
     python tools/sweep/kinds.py --cache FOLDER [--target rk3588.i8] [--only 'Conv*'] [--markdown FILE]
 
 Such a layer computes on the simulator's own input, so what differs is its own doing. Where bytes differ, the layer is computed
-once more as the simulator does (``recompute.py``). ``--markdown`` writes the section "kinds" of a page.
+once more as the simulator does (``recompute.py``). ``--markdown`` writes the section "kinds" of a page and its data.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Optional
 
 import numpy as np
 from cases import CASES
+from data_file import DataTable, assets, write
 from page import put
 from recompute import Way, recompute
 from rknnlite_cpu.backend import CpuBackend
@@ -142,41 +143,36 @@ def table(counts: dict[str, _Count]) -> str:
 
 def markdown(counts: dict[str, _Count], target: str) -> str:
     """The section of the page."""
-    good = {kind: found for kind, found in counts.items() if found.share >= _SHOWN}
-    whole = [kind for kind, found in good.items() if found.equal == found.values]
-    lines = [
-        "## Layer by layer\n",
-        f"{sum(found.files for found in counts.values())} networks of one layer ({target}) compute on the simulator's own "
-        "input. Identical: bytes that are the simulator's. "
-        f"Of {len(counts)} kinds of layers {len(good)} have at least {_SHOWN} % ({len(whole)} of them all of their bytes). "
-        "The others differ where the simulator does something that the file does not say, and each is computed once more "
-        "as the simulator does (`tools/sweep/recompute.py`); *then* is the share of identical bytes with that:\n",
-        *(f"* *{way.name.lower()}*: {_EXPLAINED[way]}" for way in Way),
-        "\n| layer | networks | identical | at most, steps | then | the simulator's way |",
-        "|---|---|---|---|---|---|",
-    ]
-    for kind, found in counts.items():
-        if found.share < _SHOWN:
-            ways = ", ".join(way.name.lower() for way in found.ways) or "not explained"
-            lines.append(
-                f"| {kind} | {found.files} | {found.share:.2f} % | {found.worst} | {found.share_then:.2f} % | {ways} |"
-            )
-    rest = [found for found in good.values() if found.equal < found.values]
-    if rest:
-        lines.append(
-            f"\nThe {len(rest)} kinds between {_SHOWN} and 100 % have "
-            f"{min(found.share_then for found in rest):.2f} to 100 % then, too."
-        )
-    return "\n".join(lines)
+    good = [found for found in counts.values() if found.share >= _SHOWN]
+    whole = sum(found.equal == found.values for found in good)
+    return "\n".join(
+        [
+            "## Layer by layer\n",
+            f"{sum(found.files for found in counts.values())} networks of one layer ({target}) on the simulator's own input. Of\n"
+            f"{len(counts)} kinds {len(good)} have {_SHOWN} % of its bytes or more ({whole} all of them). The others, and the share\n"
+            "*then*, computed in the simulator's way:\n",
+            *(f"* *{way.name.lower()}*: {_EXPLAINED[way]}" for way in Way),
+            "\n[Kinds of layers](assets/coverage-kinds.js)",
+        ]
+    )
+
+
+def rows(counts: dict[str, _Count]) -> DataTable:
+    """A row per kind that is not all equal."""
+    found = []
+    for kind, count in counts.items():
+        if count.share < _SHOWN:
+            ways = ", ".join(way.name.lower() for way in count.ways) or "not explained"
+            cells = kind, count.files, f"{count.share:.2f} %", count.worst, f"{count.share_then:.2f} %", ways
+            found.append([str(cell) for cell in cells])
+    columns = ["layer", "networks", "identical", "at most, steps", "then", "the simulator's way"]
+    return DataTable(columns, ["the simulator's way"], found)
 
 
 _EXPLAINED = {
-    Way.EXACT: "the file has the scales of weights as 16-bit multipliers, and limits of a Clip in steps of the accumulator; "
-    "the simulator takes the exact scales (max - min) / 255 and the limits of the network.",
-    Way.STORED: "the file computes a convolution and its activation in one pass, the simulator rounds to int8 between "
-    "them. The step is not in the file: it is fitted on 95 % of the values and judged on the others, twenty times.",
-    Way.OPERANDS: "the file has float16 or float32 factors of a normalisation where the simulator rounds them to int8, and "
-    "int8 summands where the simulator does not round.",
+    Way.EXACT: "with exact scales and limits; the file has 16-bit multipliers and whole steps;",
+    Way.STORED: "with a rounding to int8 between convolution and activation;",
+    Way.OPERANDS: "with int8 factors of a normalisation, and summands not rounded.",
 }
 
 
@@ -188,12 +184,13 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True, help="folder of conversions")
     parser.add_argument("--target", default="rk3588.i8")
     parser.add_argument("--only", default="*", help="shell pattern of kinds")
-    parser.add_argument("--markdown", type=Path, help="write the section there")
+    parser.add_argument("--markdown", type=Path, help="page: write the section there, its data beside it")
     args = parser.parse_args()
     counts = count(args.cache, args.target, args.only)
     print(table(counts))
     if args.markdown:
         put(args.markdown, "kinds", markdown(counts, args.target))
+        write(assets(args.markdown, "kinds"), "Layers of tools/sweep that are not all equal.", rows(counts))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-__all__ = ["LACKING", "UNEXPLAINED", "damage", "reason_for"]
+__all__ = ["UNEXPLAINED", "damage", "reason_for"]
 
 UNEXPLAINED = "not explained yet"
-LACKING = "the mini format does not store the attributes of this operator, and nothing else tells them"
 _APART = "the file holds the convolution and the function as two layers and rounds between them"
 _SATURATED = (
     "values of the run leave the calibrated range of a layer inside; the file cuts them off there, the simulator joins "

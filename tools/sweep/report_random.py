@@ -1,88 +1,77 @@
-"""The part of docs/coverage.md about the random cases."""
+"""The random cases: a part of docs/coverage.md, and its data."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from compare import Outcome, Result
+from data_file import DataTable, merged
 from random_cases import KINDS
 from reasons import UNEXPLAINED, damage, reason_for
-from targets import TARGETS, dtype_of, soc_of
-from verdicts import Entry, counts, told_right
+from targets import TARGETS, places, soc_of
+from verdicts import DAMAGED, MARKS, PROVEN, TOLD, Entry, counts, told_right
 
-__all__ = ["random_section"]
+__all__ = ["markdown", "open_rows", "rows"]
 
 _HEAD = """## Random cases
 
-Beside the cases written by hand, {cases} cases of {kinds} kinds are drawn from their names: asymmetric kernels, strides,
-pads and dilations, groups, single channels, odd sizes, shared and per-channel parameters, broadcast forms, chains of two
-and three layers with all activations, options of the toolkit. `tools/sweep/verdicts.txt` keeps the verdict of each; a
-test sees to it that the generators still draw the same graphs, and that nothing is left unexplained.
+{cases} cases of {kinds} kinds, drawn from their names. *Damaged*: the converter left something out of the file; not
+counted as converted.
 """
 
-_FOUND = """
-The first run of the int8 cases, before anything was mended, matched in 1671 of 1898 on rk3588, 1662 of 1888 on rk3568, 1599
-of 1891 on rk3562, 1449 of 1892 on rk3576 and rv1126b, 1614 of 1888 on rv1106 and 1670 of 1894 on rv1103b. What it found:
-transposed convolutions with uneven kernels or pads (84 of 129 converted ones wrong on rk3588), one output channel or weights scaled as a
-whole on rk3576 and rv1126b (all 45 of the single channels wrong), PRelu with one slope or a slope per place, LSTM with weights
-scaled as a whole, GRU and sums of the mini format, convolutions of int16 models on rv1106, int16 constants and slopes that
-the converter cut, and eight operators that nobody had written.
-"""
+_TABLES = """
+[Kinds of cases](assets/coverage-random.js)
 
-_PROOFS = """
-Four sorts of differences are proven to be no errors (`tools/sweep/proof.py`), case by case:
-
-* *nearer*: on average our output is no farther from the float network than the simulator's is. The simulator rounds to
-  int8 between a depthwise convolution and its activation, and before a second operand is added or multiplied; the file
-  does both in one step, and so does the reference. An error could not bring it nearer.
-* *rounding*: the file rounds between layers that the simulator computes in one step. Noise of the variance of rounding (a
-  twelfth of a square step), put on what the layers inside give, moves the outputs far enough to explain our distance to
-  the float network and the largest difference from the simulator.
-* *joined*: the file stores what a layer inside gives as int8, cut off at the ends of its calibrated range; the simulator joins
-  that layer with the next one. Without any rounding inside, 99 % or more of our bytes are the simulator's.
-* *cut*: values of the run leave the calibrated range of a layer inside; the file cuts them off there, the simulator, which joins
-  that layer with the next one, does not. With wider ranges inside our results match, or are no farther from the float network
-  than the simulator's.
-
-Damaged files are those that the converter left something out of, so that no reader can run them; they do not count as
-converted. What is left, by reason:
+[What does not match](assets/coverage-open.js)
 """
 
 
-def random_section(entries: Mapping[str, Entry], results: Sequence[Result]) -> str:
-    """Totals of the committed verdicts; what does not match, with its reason and the worst example."""
-    return "\n".join([_HEAD.format(cases=len(entries), kinds=len(KINDS)), _totals(entries), _open(results)])
-
-
-def _row(*cells: object) -> str:
-    return f"| {' | '.join(str(cell) for cell in cells)} |"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.2f} %" if whole else "-"
-
-
-def _totals(entries: Mapping[str, Entry]) -> str:
+def markdown(entries: Mapping[str, Entry]) -> str:
+    """Totals of the committed verdicts."""
+    names = ("SoC", "converted", "match", "proven", "match or proven", "with attributes")
     lines = [
-        _row(
-            "SoC", "element types", "damaged files", "converted", "run", "match", "nearer", "rounding", "joined", "cut",
-            "match or proven",
-            "with attributes given",
-        ),
-        f"|{'---|' * 12}",
-    ]  # fmt: skip
+        _HEAD.format(cases=len(entries), kinds=len(KINDS)),
+        _row(*names),
+        f"|---{'|---:' * (len(names) - 1)}|",
+    ]
     for soc, count in counts(entries).items():
-        types = ", ".join(dtype_of(target) for target in TARGETS if soc_of(target) == soc)
-        told = _share(count.right + count.told, count.converted)
-        match = f"{count.match} ({_share(count.match, count.converted)})"
-        share = f"**{_share(count.right, count.converted)}**"
-        proven = count.nearer, count.rounding, count.joined, count.cut
-        lines.append(_row(soc, types, count.damaged, count.converted, count.run, match, *proven, share, told))
-    return "\n".join(lines) + "\n" + _FOUND + _PROOFS
+        shares = _share(count.right, count.converted), _share(count.right + count.told, count.converted)
+        lines.append(_row(soc.upper(), count.converted, count.match, count.right - count.match, *shares))
+    return "\n".join(lines) + "\n" + _TABLES
 
 
-def _open(results: Sequence[Result]) -> str:
-    """One line per reason; where there is none, per kind of case."""
+def rows(entries: Mapping[str, Entry]) -> DataTable:
+    """How many cases of a kind match on a target, and what becomes of the others."""
+    marks: dict[tuple[str, str], Counter[str]] = {}
+    for name, entry in entries.items():
+        for target, mark in entry.marks.items():
+            marks.setdefault((name.partition(".")[0], target), Counter())[mark] += 1
+    found = []
+    for kind in dict.fromkeys(kind for kind, _ in marks):
+        for target in TARGETS:
+            count = marks.get((kind, target))
+            if count is None:
+                continue
+            unconverted = count[MARKS[Outcome.UNCONVERTED]] + count[MARKS[Outcome.WAITING]] + count[DAMAGED]
+            found.append(
+                {
+                    "kind": kind,
+                    **places(target),
+                    "converted": sum(count.values()) - unconverted,
+                    "match": count[MARKS[Outcome.MATCHES]],
+                    **{proof.name.lower(): count[mark] or "" for proof, mark in PROVEN.items()},
+                    "needs attributes": count[TOLD] or "",
+                    "differs": count[MARKS[Outcome.DIFFERS]] or "",
+                    "refused": count[MARKS[Outcome.REFUSED]] or "",
+                    "damaged": count[DAMAGED] or "",
+                }
+            )
+    return DataTable(list(found[0]), ["kind", "container", "SoC", "type"], merged(found, "SoC"))
+
+
+def open_rows(results: Sequence[Result]) -> DataTable:
+    """A row per reason, with the worst example; where there is no reason, per kind of case."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         if (
@@ -93,15 +82,25 @@ def _open(results: Sequence[Result]) -> str:
             kind = result.case.partition(".")[0]
             reason = damage(result.target, result.note) or reason_for(result.case, [result.target])
             groups.setdefault((kind if reason == UNEXPLAINED else "", reason), []).append(result)
-    lines = [_row("conversions", "kinds", "on", "for example", "result", "reason"), f"|{'---|' * 6}"]
+    found = []
     for (_, reason), members in sorted(groups.items(), key=lambda group: -len(group[1])):
         worst = max(members, key=_badness)
-        socs = dict.fromkeys(soc_of(r.target) for r in members)
-        note = worst.note.replace("|", "/").partition("; ")[0]
-        example = f"`{worst.case}` {worst.target}"
-        kinds = ", ".join(dict.fromkeys(r.case.partition(".")[0] for r in members))
-        lines.append(_row(len(members), kinds, ", ".join(socs), example, note, reason))
-    return "\n".join(lines) + "\n" if groups else "All of them match.\n"
+        socs = dict.fromkeys(soc_of(r.target).upper() for r in members)
+        kinds = dict.fromkeys(r.case.partition(".")[0] for r in members)
+        note = worst.note.partition("; ")[0]
+        cells = len(members), ", ".join(kinds), ", ".join(socs), f"{worst.case} {worst.target}", note, reason
+        found.append([str(cell) for cell in cells])
+    return DataTable(
+        ["conversions", "kinds", "SoC", "for example", "result", "reason"], ["kinds", "SoC"], found
+    )
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f} %" if whole else "-"
 
 
 def _badness(result: Result) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FAMILIES", "MINI", "QUANTIZED", "TARGETS", "dtype_of", "soc_of"]
+__all__ = ["FAMILIES", "MINI", "QUANTIZED", "TARGETS", "dtype_of", "places", "soc_of"]
 
 FAMILIES = ("rk3588", "rk3568", "rk3562", "rk3576", "rv1126b")
 MINI = ("rv1106", "rv1103b")
@@ -26,3 +26,13 @@ def dtype_of(target: str) -> str:
 def soc_of(target: str) -> str:
     """The SoC of a target."""
     return target.partition(".")[0]
+
+
+def places(target: str) -> dict[str, str]:
+    """The cells of a table of the documentation that say what a target is."""
+    soc, dtype = soc_of(target), dtype_of(target)
+    return {
+        "SoC": soc.upper(),
+        "type": {"i8": "int8", "i16": "int16"}.get(dtype, dtype),
+        "container": "mini" if soc in MINI else "6",
+    }

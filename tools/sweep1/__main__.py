@@ -2,7 +2,7 @@
 
     python -m tools.sweep1 write --folder FOLDER              one file and its inputs per case
     python -m tools.sweep1 run --folder FOLDER --command CMD  ``CMD case.rknn case.in.npz case.out.npz`` for each without answer
-    python -m tools.sweep1 compare --folder FOLDER            a table in Markdown
+    python -m tools.sweep1 compare --folder FOLDER [--data docs/assets/coverage-first.js]    how near, and the table of the documentation
     python -m tools.sweep1 pack --folder FOLDER --out FILE    the answers, as data of the tests
 
 The inputs are the arrays x0, x1, ... of the first archive, stored elements; the answers y0, y1, ... of the second. The command
@@ -26,6 +26,7 @@ from tests.support.rknn1_files import File
 from .answers import answer, nearness
 from .kinds import KINDS
 from .networks import NETWORKS, drawn_network
+from .rows import FINDINGS, near, row
 from .sequences_and_regions import CASES
 
 EVERY = {
@@ -77,18 +78,27 @@ def _answers(folder: Path, name: str) -> list[np.ndarray]:
 
 
 def _compare(args: argparse.Namespace) -> None:
-    print("| case | against the simulator |\n| --- | --- |")
-    for name in _chosen(args):
-        file = _file(name)
-        if not (args.folder / f"{name}.out.npz").exists():
-            print(f"| {name} | the simulator has no answer |")
-            continue
-        try:
-            print(
-                f"| {name} | {nearness(answer(file.data, file.stored_inputs()), _answers(args.folder, name))} |"
-            )
-        except RknnError as error:
-            print(f"| {name} | refused: {error} |")
+    found = [_compared(args.folder, name) for name in _chosen(args)]
+    for case, _, _, _, result, difference, remark, _ in found:
+        print(f"{case:30} {result:14} {difference}  {remark}")
+    if args.data:
+        from tools.sweep.data_file import CASE_COLUMNS, CASE_FILTERS, DataTable, write
+
+        table = DataTable(CASE_COLUMNS, CASE_FILTERS, [*found, *FINDINGS])
+        write(args.data, "Cases of tools/sweep1.", table)
+
+
+def _compared(folder: Path, name: str) -> list[str]:
+    """The row of a case."""
+    file = _file(name)
+    if not (folder / f"{name}.out.npz").exists():
+        return row(name, file, "not confirmed", remark="the simulator has no answer")
+    try:
+        return row(
+            name, file, *near(nearness(answer(file.data, file.stored_inputs()), _answers(folder, name)))
+        )
+    except RknnError as error:
+        return row(name, file, "refused", remark=str(error))
 
 
 def _pack(args: argparse.Namespace) -> None:
@@ -112,6 +122,8 @@ def main() -> None:
         sub.set_defaults(step=step)
         sub.add_argument("--folder", type=Path, required=True)
         sub.add_argument("--only", default="*")
+        if step is _compare:
+            sub.add_argument("--data", type=Path, help="file of the table")
         if step is _run:
             sub.add_argument("--command", required=True)
         if step is _pack:

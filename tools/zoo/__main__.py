@@ -85,8 +85,7 @@ def _order(job: Any) -> tuple[bool, int, int]:
 
 def _run(args: argparse.Namespace) -> None:
     from measure import measure
-    from page import put
-    from table import markdown, terminal
+    from table import terminal
 
     chosen = _chosen(args)
     pairs = [(network, t) for network, targets in chosen for t in targets]
@@ -95,7 +94,19 @@ def _run(args: argparse.Namespace) -> None:
         results = pool.starmap(judge, pairs, chunksize=1)
     print(terminal(results))
     if args.markdown:
-        put(args.markdown, "zoo", markdown(results, [network for network, _ in chosen]))
+        _write(args.markdown, results, [network for network, _ in chosen])
+
+
+def _write(page: Path, results: list[Any], networks: list[Stored]) -> None:
+    """The section of the page, and its tables as data."""
+    from data_file import assets, write
+    from page import put
+    from table import markdown, rows
+    from table_layers import kinds
+
+    put(page, "zoo", markdown(results))
+    write(assets(page, "networks"), "Networks of tools/zoo.", rows(results, networks))
+    write(assets(page, "layers"), "Layers of all int8 networks of tools/zoo.", kinds(results))
 
 
 def _kept(folder: Path, network: Stored, target: str) -> Any:
@@ -160,7 +171,9 @@ def main() -> None:
         "--layers", action="store_true", help="keep the simulator's value of every tensor, too"
     )
     for command in (run, commands.choices["trained"]):
-        command.add_argument("--markdown", type=Path, help="put the tables into this page")
+        command.add_argument(
+            "--markdown", type=Path, help="put the section into this page, its data beside it"
+        )
     commands.choices["layers"].add_argument(
         "--verbose", action="store_true", help="show layers that are equal, too"
     )

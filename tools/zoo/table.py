@@ -1,20 +1,23 @@
-"""The zoo's results for the terminal, and as a section of docs/coverage.md."""
+"""The zoo's results for the terminal, as a section of docs/coverage.md and as its data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from statistics import median
+from typing import Any
 
-from cells import header, percent, row
+from cells import percent, row
 from compare import Outcome
-from layers import RELATIVE
+from data_file import DataTable, merged
+from layers import EVEN, RELATIVE
+from layers import NEAR as LAYER_NEAR
 from measure import COSINE, NEAR, TRAINED, Closeness, Measured
 from reasons_zoo import reason_for
 from stored import Stored
-from table_layers import kinds, told
+from table_layers import told
+from targets import places
 
-__all__ = ["markdown", "terminal"]
+__all__ = ["markdown", "rows", "terminal"]
 
 _MAIN = "rk3588"
 ALIKE = 1.33
@@ -51,114 +54,146 @@ def _counts(results: Sequence[Measured], target: str) -> str:
     return ", ".join(f"{number} {kind.value}" for kind, number in kinds.items() if number)
 
 
-def markdown(results: Sequence[Measured], networks: Sequence[Stored]) -> str:
+def markdown(results: Sequence[Measured]) -> str:
     """The section."""
-    parts = [
-        _HEAD,
-        _summary(results),
-        kinds(results),
-        _open(results),
-        _main(results, networks),
-        _others(results),
-    ]
-    return "\n".join([*parts, _unconverted(results)])
+    return f"{_HEAD}\n{_summary(results)}\n{_TABLES}"
 
 
 _HEAD = f"""## Networks
 
-`tools/zoo` exports networks as people export them, with small inputs and widths, converts each for RK3588 and about each
-third one for all SoCs, and compares with the simulator on photographs and signals that the converter was not calibrated
-with. Batch norms of random networks are calibrated first; networks marked T are trained (weights that packages ship, or
-trained by the script). A network is good if
+Exported with small inputs (`tools/zoo`), and compared on photographs and signals beyond the calibration. Good is
 
-* int8: the cosine is {COSINE} or better; {TRAINED} for trained ones, with {NEAR:.0%} of the values within 2 steps; or all
-  values are within 1 step;
-* fp16: the largest difference is at most {RELATIVE:g} of the largest magnitude.
+* int8: a cosine of {COSINE}; of {TRAINED} for trained ones, with {NEAR:.0%} of the values within 2 steps; or all within 1 step;
+* fp16: a largest difference of {RELATIVE:g} of the largest magnitude.
 
-*To float*: mean distance to the float network (ONNX Runtime) over its mean magnitude, ours / the simulator's. Where both
-are alike, neither is wrong: random networks make much of one step of an early layer. So what is not good is judged layer
-by layer, each layer of ours computing on the simulator's values; it is *explained* if every layer alone fits. *Finding*: of
-the others, how many are understood (below): most are files that the converter damaged. *Not tried*: not converted for this
-page.
+*Explained*: each layer alone fits, on the simulator's values. *To float*: mean distance to the float network, ours / the
+simulator's. Steps and *to float* are of RK3588.
+"""
+
+_TABLES = f"""[Networks](assets/coverage-networks.js)
+
+Layers of all int8 networks. *Equal*: {EVEN:.1%} of the bytes; *with its roundings*: once rounded where and how the simulator
+rounds; *within 1 LSB*: {LAYER_NEAR:.1%} of the values.
+
+[Layers](assets/coverage-layers.js)
 """
 
 
 def _summary(results: Sequence[Measured]) -> str:
-    titles = (
-        "target",
-        "networks",
-        "not tried",
-        "converted",
-        "run",
-        "good",
-        "explained",
-        "good or explained",
-        "finding",
-    )
-    lines = [header(*titles)]
+    titles = ("SoC, type", "converted", "good", "explained", "good or explained")
+    lines = [f"{row(*titles)}\n|---{'|---:' * (len(titles) - 1)}|"]
     for target in dict.fromkeys(r.target for r in results):
         mine = [r for r in results if r.target == target]
         converted = [r for r in mine if r.outcome not in (Outcome.UNCONVERTED, Outcome.WAITING)]
-        ran = [r for r in converted if r.outcome is not Outcome.REFUSED]
-        good = sum(r.outcome is Outcome.MATCHES for r in ran)
-        told = sum(r.outcome is Outcome.DIFFERS and r.explained for r in ran)
-        rest = [r for r in converted if r.outcome is not Outcome.MATCHES and not r.explained]
-        found = sum(bool(reason_for(r.network, [r.target])) for r in rest)
-        share = f"**{percent((good + told) / len(converted))}**" if converted else "-"
-        left = sum(r.outcome is Outcome.WAITING for r in mine)
-        lines.append(
-            row(
-                target,
-                len(mine),
-                left,
-                len(converted),
-                len(ran),
-                good,
-                told,
-                share,
-                f"{found} of {len(rest)}",
-            )
-        )
+        if not converted:
+            continue
+        good = sum(r.outcome is Outcome.MATCHES for r in converted)
+        told = sum(r.outcome is Outcome.DIFFERS and r.explained for r in converted)
+        cells = places(target)
+        share = percent((good + told) / len(converted))
+        lines.append(row(f"{cells['SoC']} {cells['type']}", len(converted), good, told, share))
     return "\n".join(lines) + "\n" + _neither(results)
 
 
 def _neither(results: Sequence[Measured]) -> str:
-    """Whether ours or the simulator's is nearer to the float network, over all networks."""
-    parts = []
+    """Whether ours or the simulator's is nearer to the float network, over all networks of a target."""
+    medians = []
     for target in dict.fromkeys(r.target for r in results):
         found = [r.worst for r in results if r.target == target and r.worst is not None]
         ratios = [w.ours / w.simulator for w in found if w.simulator > 0 and w.ours >= 0]
         if ratios:
-            parts.append(f"{target} {median(ratios):.2f}")
-    told = f"\nOf {date.today()}. Distance to the float network, ours over the simulator's, median: "
-    return told + ", ".join(parts) + ".\n"
+            medians.append(median(ratios))
+    if not medians:
+        return ""
+    ends = f"{min(medians):.2f} to {max(medians):.2f}"
+    return f"\nMedians of ours / the simulator's: {ends}.\n"
 
 
-def _open(results: Sequence[Measured]) -> str:
-    """What is not good, with the finding."""
-    lines = [
-        "### Not good, or refused\n",
-        header("network", "targets", "worst result", "to float", "reason"),
-    ]
-    groups: dict[str, list[Measured]] = {}
+def rows(results: Sequence[Measured], networks: Sequence[Stored]) -> DataTable:
+    """A row for what a network comes to, with all SoCs where it does."""
+    facts = {network.name: network.facts for network in networks}
+    remarks = _remarks(results)
+    found = []
+    for r in results:
+        if r.outcome is Outcome.WAITING:
+            continue
+        main = r.target.startswith(f"{_MAIN}.")
+        cells = {
+            "network": r.network,
+            **_facts(facts[r.network]),
+            **places(r.target),
+            "result": _RESULTS[r.outcome, r.explained and r.outcome is Outcome.DIFFERS],
+            "difference": _difference(r, main),
+            "to float": _far(r) if main else "",
+            "remark": remarks.get((r.network, r.target), ""),
+        }
+        found.append({name: cells[name] for name in COLUMNS})
+    return DataTable(COLUMNS, FILTERS, merged(found, "SoC"))
+
+
+COLUMNS = (
+    "network",
+    "SoC",
+    "type",
+    "result",
+    "difference",
+    "to float",
+    "remark",
+    "exporter",
+    "trained",
+    "input",
+    "container",
+)
+FILTERS = ("SoC", "type", "container", "result", "exporter", "trained")
+
+
+_RESULTS = {
+    (Outcome.MATCHES, False): "good",
+    (Outcome.DIFFERS, True): "explained",
+    (Outcome.DIFFERS, False): "differs",
+    (Outcome.REFUSED, False): "refused",
+    (Outcome.UNCONVERTED, False): "not converted",
+}
+
+
+def _facts(facts: dict[str, Any]) -> dict[str, str]:
+    return {
+        "exporter": f"{facts['exporter']}, opset {facts['opset']}",
+        "trained": "trained" if facts["trained"] else "random",
+        "input": ", ".join("x".join(map(str, shape)) for shape in facts["inputs"]),
+    }
+
+
+def _difference(result: Measured, whole: bool) -> str:
+    """int8: the least cosine of an output, ``whole`` with its steps; fp16: the largest relative difference."""
+    worst = result.worst
+    if worst is None:
+        return ""
+    if not result.target.endswith(".i8"):
+        return f"relative {max(o.relative for o in result.outputs):.1e}"
+    cosine = f"cos {worst.cosine:.6f}"
+    if not whole or worst.steps is None or worst.within_one is None:
+        return cosine
+    return f"{cosine}, {worst.steps:.0f} LSB, within 1: {percent(worst.within_one)}"
+
+
+def _remarks(results: Sequence[Measured]) -> dict[tuple[str, str], str]:
+    """What is said of networks that are not good: of those that share a finding the worst one's figures."""
+    groups: dict[tuple[object, ...], list[Measured]] = {}
+    found = {}
     for r in results:
         if r.outcome in (Outcome.DIFFERS, Outcome.REFUSED):
-            key = f"{r.network} {r.target.partition('.')[2]} {r.note.partition('; ')[0]} {r.explained}"
-            key += reason_for(r.network, [r.target])
+            kind, note = r.target.partition(".")[2], r.note.partition("; ")[0]
+            key = r.network, kind, note, r.explained, reason_for(r.network, [r.target])
             groups.setdefault(key, []).append(r)
+        elif r.outcome is Outcome.UNCONVERTED:
+            found[r.network, r.target] = " ".join(r.note.split())
     for mine in groups.values():
         worst = min(mine, key=lambda r: r.worst.cosine if r.worst else -1)
-        targets = [r.target for r in mine]
-        lines.append(
-            row(
-                f"`{worst.network}`",
-                ", ".join(targets),
-                _said(worst),
-                _far(worst),
-                _reason(worst, targets),
-            )
-        )
-    return "\n".join(lines) + "\n"
+        reason = _reason(worst, [r.target for r in mine])
+        said = f"{_said(worst)}; {reason}" if worst.worst is None else reason
+        found.update({(r.network, r.target): said for r in mine})
+    return found
 
 
 def _reason(result: Measured, targets: Sequence[str]) -> str:
@@ -180,77 +215,3 @@ def _even(result: Measured) -> str:
 def _far(result: Measured) -> str:
     worst = result.worst
     return "" if worst is None else f"{worst.ours:.3g} / {worst.simulator:.3g}"
-
-
-def _main(results: Sequence[Measured], networks: Sequence[Stored]) -> str:
-    """All networks for the SoC that each is converted for."""
-    cells = {(r.network, r.target): r for r in results}
-    names = ("int8 cosine", "LSB", "within 1", "to float", "fp16 relative", "to float")
-    lines = [
-        f"### All networks for {_MAIN.upper()}\n",
-        header("network", "exporter", "opset", "input", *names),
-    ]
-    for network in networks:
-        quantised, floating = (cells.get((network.name, f"{_MAIN}.{kind}")) for kind in ("i8", "fp16"))
-        facts = network.facts
-        name = f"`{network.name}`{' T' if facts['trained'] else ''}"
-        shapes = ", ".join("x".join(map(str, shape)) for shape in facts["inputs"])
-        lines.append(
-            row(name, facts["exporter"], facts["opset"], shapes, *_int8(quantised), *_fp16(floating))
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _int8(result: Measured | None) -> tuple[str, str, str, str]:
-    worst = None if result is None else result.worst
-    if result is None or worst is None:
-        return _word(result), "", "", ""
-    bold = "" if result.outcome is Outcome.MATCHES else "**"
-    steps, near = "", ""
-    if worst.steps is not None and worst.within_one is not None:
-        steps, near = f"{worst.steps:.0f}", percent(worst.within_one)
-    return f"{bold}{worst.cosine:.6f}{bold}", steps, near, _far(result)
-
-
-def _fp16(result: Measured | None) -> tuple[str, str]:
-    worst = None if result is None else result.worst
-    if result is None or worst is None:
-        return _word(result), ""
-    bold = "" if result.outcome is Outcome.MATCHES else "**"
-    return f"{bold}{max(o.relative for o in result.outputs):.1e}{bold}", _far(result)
-
-
-def _word(result: Measured | None) -> str:
-    words = {Outcome.REFUSED: "**refused**", Outcome.UNCONVERTED: "."}
-    return "" if result is None else words.get(result.outcome, "")
-
-
-def _others(results: Sequence[Measured]) -> str:
-    """int8: the least cosine; fp16: the largest relative difference."""
-    targets = [t for t in dict.fromkeys(r.target for r in results) if not t.startswith(f"{_MAIN}.")]
-    cells = {(r.network, r.target): r for r in results}
-    lines = [
-        "### All SoCs\n",
-        "int8: least cosine of an output; fp16: largest difference over the largest magnitude. **Bold**: not good. A "
-        "point: not converted.\n",
-        header("network", *targets),
-    ]
-    for name in dict.fromkeys(r.network for r in results if not r.target.startswith(f"{_MAIN}.")):
-        found = [cells.get((name, target)) for target in targets]
-        both = [_int8(r)[0] if t.endswith(".i8") else _fp16(r)[0] for r, t in zip(found, targets)]
-        lines.append(row(f"`{name}`", *both))
-    return "\n".join(lines) + "\n"
-
-
-def _unconverted(results: Sequence[Measured]) -> str:
-    lines = [
-        "### Networks that the toolkit does not convert\n",
-        header("network", "targets", "what it says"),
-    ]
-    groups: dict[str, list[Measured]] = {}
-    for r in results:
-        if r.outcome is Outcome.UNCONVERTED:
-            groups.setdefault(r.network, []).append(r)
-    for name, mine in groups.items():
-        lines.append(row(f"`{name}`", ", ".join(r.target for r in mine), " ".join(mine[0].note.split())))
-    return "\n".join(lines) + "\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cells import header, percent, row
-from layers import EVEN, NEAR, RELATIVE, Layer
+from cells import percent
+from data_file import DataTable
+from layers import RELATIVE, Layer
 from measure import Measured
 
 __all__ = ["kinds", "told"]
@@ -43,36 +44,21 @@ def _count(layers: Sequence[Layer], what: str) -> int:
     return sum(bool(getattr(layer, what)) for layer in layers)
 
 
-_HEAD = f"""### Layers of all int8 networks
-
-Each layer of ours computes on the simulator's own operands. *Equal*: {EVEN:.1%} of its bytes or more are. *With its
-roundings*: they are (in a small layer: all but one) once the layer is computed part by part in real numbers and rounded
-where and how the simulator rounds: between the parts that the NPU joins (a depthwise convolution and its activation, the
-sum of two branches), in steps of the simulator's own where the file has others, with the multipliers and constants that
-the file rounds left as they were, with a factor of a normalisation that fits best. Our own bytes are then those numbers
-rounded once. *Within 1 LSB*: {NEAR:.1%} of its values or more.
-"""
-
-
-def kinds(results: Sequence[Measured]) -> str:
-    """How many layers of each kind are equal, proven, near, and none of these."""
+def kinds(results: Sequence[Measured]) -> DataTable:
+    """How many int8 layers of each kind are equal, proven, near, and none of these."""
     found: dict[str, list[Layer]] = {}
     for result in results:
         for layer in result.layers:
             if layer.quantised:
                 found.setdefault(layer.op, []).append(layer)
-    lines = [
-        _HEAD,
-        header(
-            "layer", "number", "equal", "with its roundings", "within 1 LSB", "not explained", "least equal"
-        ),
-    ]
     total = [layer for layers in found.values() for layer in layers]
-    lines += [_kind(op, found[op]) for op in sorted(found, key=lambda op: (-len(found[op]), op))]
-    return "\n".join([*lines, _kind("**all**", total)]) + "\n" if total else ""
+    rows = [_kind(op, found[op]) for op in sorted(found, key=lambda op: (-len(found[op]), op))]
+    columns = ["layer", "number", "equal", "with its roundings", "within 1 LSB", "not explained", "least equal"]  # fmt: skip
+    return DataTable(columns, [], [*rows, _kind("all", total)] if total else [])
 
 
-def _kind(op: str, layers: Sequence[Layer]) -> str:
+def _kind(op: str, layers: Sequence[Layer]) -> list[str]:
     even, proven, fits = (_count(layers, what) for what in ("even", "proven", "fits"))
     least = min(layer.same for layer in layers)
-    return row(op, len(layers), even, proven, fits - even - proven, len(layers) - fits or ".", percent(least))
+    counts = len(layers), even, proven, fits - even - proven, len(layers) - fits
+    return [op, *map(str, counts), percent(least)]

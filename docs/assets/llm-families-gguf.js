@@ -1,0 +1,33 @@
+// Families of tools/llm_families.
+// Columns, those with a select box, then a row a line. docs/assets/tables.js shows it.
+table(["model", "type", "from", "logits, at most", "128 tokens", "second turn", "with a loaded KV cache"], ["type", "from"], [
+["Llama 2, linear scaling, biases", "llama", "GGUF", "1e-05", "same", "same", "same"],
+["Llama 3.1, 3.2", "llama", "GGUF", "1e-05", "same", "same", "same"],
+["SmolLM2", "llama", "GGUF", "5e-05", "same", "same", "same"],
+["Mistral 0.2 and later, without windows", "llama", "GGUF", "2e-05", "same", "same", "same"],
+["Mixtral", "llama", "GGUF", "8e-06", "same", "same", "same"],
+["Qwen2, Qwen2.5", "qwen2", "GGUF", "2e-05", "same", "same", "same"],
+["Qwen2.5 with YaRN", "qwen2", "GGUF", "8e-06", "same", "same", "same"],
+["Qwen1.5-MoE, Qwen2-MoE", "qwen2moe", "GGUF", "1e-05", "same", "same", "same"],
+["Qwen3", "qwen3", "GGUF", "2e-05", "same", "same", "same"],
+["Qwen3-MoE", "qwen3moe", "GGUF", "1e-05", "same", "same", "same"],
+["Gemma", "gemma", "GGUF", "2e-04", "same", "same", "same"],
+["Gemma 2", "gemma2", "GGUF", "2e-05", "same", "same", "same"],
+["Gemma 3 (text)", "gemma3", "GGUF", "1e-04", "same", "same", "same"],
+["Gemma 2 27B: scores by another width", "gemma2", "GGUF", "1e-04", "same", "same", "same"],
+["Gemma 3 27B: scores by another width", "gemma3", "GGUF", "3e-04", "same", "same", "same"],
+["Phi-3-mini-4k", "phi3", "GGUF", "8e-06", "same", "same", "same"],
+["Phi-4-mini", "phi3", "GGUF", "3e-05", "same", "same", "same"],
+["Phi-3-mini-128k, before and behind the border", "phi3", "GGUF", "1e-05", "same", "same", "same"],
+["SmolLM3", "smollm3", "GGUF", "3e-05", "same", "same", "same"],
+["Granite 3", "granite", "GGUF", "2e-05", "same", "same", "same"],
+["MiniCPM", "minicpm", "GGUF", "4e-06", "same", "same", "same"],
+["InternLM2 up to its original context", "internlm2", "GGUF", "1e-05", "same", "same", "same"],
+["InternLM3", "llama", "GGUF", "2e-05", "same", "same", "same"],
+["GLM-4-0414", "glm4", "GGUF", "9e-06", "same", "same", "same"],
+["OLMo 2", "olmo2", "GGUF", "4e-06", "same", "same", "same"],
+["OLMoE", "olmoe", "GGUF", "5e-06", "same", "same", "same"],
+["Seed-OSS", "seed_oss", "GGUF", "1e-05", "same", "same", "same"],
+["ERNIE 4.5", "ernie4_5", "GGUF", "3e-05", "same", "same", "same"],
+["Command R", "command-r", "GGUF", "7e-06", "same", "same", "same"]
+])
