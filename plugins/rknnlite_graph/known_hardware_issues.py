@@ -163,7 +163,7 @@ PATTERNS = (
     Pattern(
         "kernel-limit", (), lambda graph, node: bool(node.overflow),
         "kernels larger than their registers hold: the commands are for another kernel; the simulator does not show it",
-        "docs/rknn-format.md, section 4; no public report is known",
+        "docs/rknn-format.md, section 7; no public report is known",
         "give the layer a smaller kernel, or the same without dilation: the converter splits it",
     ),
     Pattern(

@@ -1,4 +1,4 @@
-"""docs/plugin-authors.md names every hook and every member of the contracts."""
+"""The pages for authors name every hook and every member of the contracts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from rknnlite.spi import (
     CustomOp,
     GpuServices,
     Input,
+    Memory,
     OpContext,
     OpHost,
     OpNode,
     PostProcess,
 )
 from rknnlite.spi.command import Command
+from rknnlite.spi.matmul import MatmulContext
 from rknnlite.tensor import TensorAttr
 from tests.support.corpus import ROOT
 
-GUIDE = (ROOT / "docs" / "plugin-authors.md").read_text(encoding="utf-8")
+GUIDE = "".join(
+    (ROOT / "docs" / f"{page}-authors.md").read_text(encoding="utf-8") for page in ("plugin", "backend")
+)
 
 
 def members(contract: Any) -> list[str]:
@@ -51,8 +55,11 @@ def test_every_hook_is_documented_with_its_arguments(hook: str) -> None:
 
 @pytest.mark.parametrize(
     "contract",
-    [Backend, CustomOp, OpContext, OpNode, OpHost, PostProcess, GpuServices, Command, Input, TensorAttr],
-)
+    [
+        Backend, Command, CustomOp, GpuServices, Input, MatmulContext, Memory, OpContext, OpHost, OpNode, PostProcess,
+        TensorAttr,
+    ],
+)  # fmt: skip
 def test_every_member_of_a_contract_is_documented(contract: Any) -> None:
     for name in members(contract):
         value = inspect.getattr_static(contract, name, None)

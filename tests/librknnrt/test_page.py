@@ -23,7 +23,7 @@ MODEL = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"
 (PROGRAM,) = re.findall(r"^cat > main\.cc <<'END'\n(.*?)^END$", PAGE, re.MULTILINE | re.DOTALL)
 SHELL = """\
 rknnlite() { "$PYTHON" -m rknnlite "$@"; }
-pip() { case "$*" in "install rknnlite") ;; *) exit 1 ;; esac; }
+pip() { case "$*" in "install wheels/*.whl") ;; *) exit 1 ;; esac; }
 """
 
 

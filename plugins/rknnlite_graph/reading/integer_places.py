@@ -2,7 +2,7 @@
 them; ``OutputRegisters`` of a node are read here.
 
 Places of V1 and T3 are those of public register headers; V2A, V2B and W1 were found by comparing files for all SoCs of the same
-networks, whose integers are equal (docs/rknn-format.md, section 21).
+networks, whose integers are equal (docs/rknn-format.md, section 7).
 """
 
 from __future__ import annotations

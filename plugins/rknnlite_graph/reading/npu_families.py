@@ -1,6 +1,6 @@
 """NPU families: everything that is particular to one, in one row. No other module asks which family it is.
 
-Facts measured on converted models; docs/rknn-format.md says how and where each was verified.
+Facts measured on converted models; docs/rknn-format.md says how each was verified.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Output stages of nodes, decoded from their registers.
 
-Register meanings are facts measured on converted models (docs/rknn-format.md, sections 4, 7 and 18); where a family keeps
+Register meanings are facts measured on converted models (docs/rknn-format.md, sections 4, 7 and 15); where a family keeps
 what, and how it differs from others, is asked of its row (``npu_families``).
 """
 

@@ -1,6 +1,6 @@
 """Registers of the NPUs: where each generation of the design keeps each parameter.
 
-Places are facts measured on converted models (docs/rknn-format.md, sections 4 and 18). V1 is rk3588, rk3566, rk3568; V2A
+Places are facts measured on converted models (docs/rknn-format.md, sections 4 and 15). V1 is rk3588, rk3566, rk3568; V2A
 rk3562; V2B rk3576, rv1126b; T3 rv1103, rv1106; W1 rv1103b, rv1106b. V2B keeps some parameters in two small constants
 beside the node; they are read as registers beyond the 16 bits of genuine ones (``SMALL_CONSTANTS``).
 """
