@@ -1,4 +1,4 @@
-"""The site's reference has every public name with every member, inherited ones too, and every field."""
+"""The site's reference has every public name, member and field, inherited ones too; large classes in the order of use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import enum
 import importlib
 import inspect
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -16,10 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytestmark = pytest.mark.slow  # building the site takes some 5 s of CPU time
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^::: (\S+)\n((?:    .*\n)*)", re.MULTILINE)
+LARGE = 12
+"""Members of a class beyond which its pages say in which order they stand, and under which headings."""
+
+built = pytest.mark.slow  # building the site takes some 5 s of CPU time
 ROOMS = (
     "rknnlite", "rknnlite.api", "rknnlite.errors", "rknnlite.hookspecs", "rknnlite_llm", "rknnlite.matmul", "rknnlite.pool",
     "rknnlite.rknn3", "rknnlite.spi", "rknnlite.spi.command", "rknnlite.spi.llm",
@@ -49,6 +54,7 @@ def anchors(pages: str) -> set[str]:
     return set(re.findall(r'\bid="([\w.]+)"', pages))
 
 
+@built
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_public_name_and_member_has_an_entry(room: str, anchors: set[str]) -> None:
     module = importlib.import_module(room)
@@ -67,12 +73,14 @@ def test_every_public_name_and_member_has_an_entry(room: str, anchors: set[str])
     assert not missing, f"docs/reference has no entry for {missing} of {room}"
 
 
+@built
 @pytest.mark.parametrize("name", sorted(FROM_CODES))
 def test_members_made_of_codes_stand_in_the_table_of_codes(name: str, pages: str) -> None:
     shown = set(re.findall(r"\b(RKNN3_[A-Z_]+)\b", pages))
     assert set(getattr(importlib.import_module("rknnlite.rknn3"), name).__members__) <= shown
 
 
+@built
 def test_hooks_have_entries(anchors: set[str]) -> None:
     hooks = importlib.import_module("rknnlite.hookspecs")
     assert {f"rknnlite.hookspecs.{name}" for name in vars(hooks) if name.startswith("rknnlite_")} <= anchors
@@ -93,13 +101,58 @@ def members(cls: type[Any]) -> Iterator[str]:
         yield "_fields_"
         return
     for base in cls.__mro__:
-        if base.__module__.split(".")[0] == "rknnlite":
+        if base.__module__.startswith("rknnlite"):
             yield from (name for name in vars(base) if not name.startswith("_"))
     if dataclasses.is_dataclass(cls):
         yield from (field.name for field in dataclasses.fields(cls) if not field.name.startswith("_"))
     if issubclass(cls, enum.Enum):
         yield from cls.__members__
     yield from getattr(cls, "_fields", ())  # of a named tuple
+
+
+def entries() -> Iterator[tuple[type[Any], dict[str, Any]]]:
+    """Classes on the pages of the reference, and the options of each block that shows one or a part of one."""
+    for page in sorted((ROOT / "docs" / "reference").glob("*.md")):
+        for path, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+            thing: Any = pkgutil.resolve_name(path)
+            options = (YAML(typ="safe").load(text) or {}).get("options", {})
+            names = options.get("members") or [] if inspect.ismodule(thing) else []
+            yield from (
+                (part, {}) for part in (getattr(thing, name) for name in names) if inspect.isclass(part)
+            )
+            if inspect.isclass(thing):
+                yield thing, options
+
+
+def is_record(cls: type[Any]) -> bool:
+    """What has fields or values, which stand as they are written."""
+    return issubclass(cls, (enum.Enum, ctypes.Structure, ctypes.Union, tuple)) or dataclasses.is_dataclass(
+        cls
+    )
+
+
+def large_classes() -> list[type[Any]]:
+    classes = {cls: None for cls, _ in entries() if not is_record(cls)}
+    return [cls for cls in classes if len(set(members(cls))) > LARGE]
+
+
+@pytest.mark.parametrize("cls", large_classes(), ids=lambda cls: cls.__name__)
+def test_each_member_of_a_large_class_has_one_place(cls: type[Any]) -> None:
+    """A new member is put where it is used, or among those that only backends and servers need."""
+    lists = [options.get("members") for shown, options in entries() if shown is cls]
+    assert None not in lists, (
+        f"give {cls.__name__} `members:` in the order of use: {sorted(set(members(cls)))}"
+    )
+    placed = [name for names in lists for name in names or ()]
+    assert sorted(placed) == sorted(set(members(cls))), (
+        f"docs/reference places each member of {cls.__name__} once"
+    )
+
+
+def test_large_classes_are_found() -> None:
+    assert {"Context", "LlmSession", "Backend", "Matmul", "RKNNLite", "RKNN3Lite"} <= {
+        cls.__name__ for cls in large_classes()
+    }
 
 
 def test_members_are_found() -> None:

@@ -38,7 +38,7 @@ class Reranker:
     one that generates text and was trained to say yes or no (Qwen3-Reranker), whose words are put around the texts here.
 
     Examples:
-        >>> with Reranker("examples/llm_chat/models/tiny", yes="y", no="n") as reranker:  # no good reranker, but one that is here
+        >>> with Reranker("examples/llm_chat/models/tiny", yes="y", no="n") as reranker:  # not made for it
         ...     scores = reranker.score("What is 1 + 2?", ["It is 3.", "It is Monday."])
         >>> scores.shape, bool(((0 <= scores) & (scores <= 1)).all())
         ((2,), True)

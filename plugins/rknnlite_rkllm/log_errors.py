@@ -1,6 +1,6 @@
 """What the library's log lines mean: librkllmrt answers -1 for everything, and the reason is only printed.
 
-Lines as users have reported them; docs/rkllm.md has the same list with what to do.
+Lines as users have reported them; docs/rkllm.md lists those that users meet most.
 """
 
 from __future__ import annotations

@@ -17,12 +17,11 @@ def write_table(results: list[Result], path: Path) -> None:
 
 def _rows(results: list[Result]) -> str:
     lines = [
-        "| model | compared | logits, at most | encoder as float16 `.rknn`, of its largest value | logits behind it, at most |",
-        "|---|---|---:|---:|---:|",
+        "| model | logits, at most | encoder as float16 `.rknn`, of its largest value | logits behind it, at most |",
+        "|---|---:|---:|---:|",
     ]
     for result in results:
-        names = "; ".join(dict.fromkeys(turn.name for turn in result.turns if turn.name != "first turn"))
         worst = max(max(turn.logits, turn.pieces) for turn in result.turns)
         encoder = ["" if value is None else f"{value:.0e}" for value in (result.encoder, result.encoded)]
-        lines.append("| " + " | ".join([result.models, names, f"{worst:.0e}", *encoder]) + " |")
+        lines.append("| " + " | ".join([result.models, f"{worst:.0e}", *encoder]) + " |")
     return "\n".join(lines) + "\n"
