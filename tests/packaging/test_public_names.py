@@ -43,7 +43,7 @@ def test_every_kind_of_promise_is_listed() -> None:
     for line in (
         "command run",
         f"contract {spi.CONTRACT}",
-        "format saved KV cache RKLITKVC",
+        "format package of a language model 2",
         "hook rknnlite_register_backends(register)",
         "rknnlite.Context.infer_async(*arrays, **options)",
         "rknnlite.CoreMask.CORE_0_1",

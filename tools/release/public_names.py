@@ -34,7 +34,6 @@ ROOMS = (
 FORMATS = {
     "dump of tensors": ("rknnlite_insight.dumps", "_VERSION"),
     "package of a language model": ("rknnlite_llm.container.description", "_VERSIONS"),
-    "saved KV cache": ("rknnlite_cpu.llm.kv_cache_file", "_MAGIC"),
 }
 """Files that rknnlite writes and later versions go on reading, and the constant with their version."""
 
@@ -77,7 +76,7 @@ def formats() -> Iterator[str]:
     for what, (room, name) in FORMATS.items():
         versions = value_of(Module.of(room), name)
         for version in versions if isinstance(versions, tuple) else (versions,):
-            yield f"format {what} {version.decode() if isinstance(version, bytes) else version}"
+            yield f"format {what} {version}"
 
 
 def verdict(listed: list[str], found: list[str]) -> str:
