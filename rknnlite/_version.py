@@ -1,3 +1,3 @@
 """The one place that holds the version of rknnlite."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"

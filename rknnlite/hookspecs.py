@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .spi.inspection import Inspector
     from .spi.public_name import PublicName
 
-__all__ = ["Manager", "hookimpl", "hookspec", "mistakes", "taken"]
+__all__ = ["Manager", "check_contract", "hookimpl", "hookspec", "mistakes", "taken"]
 
 _PROJECT = "rknnlite"
 
@@ -64,6 +64,16 @@ def rknnlite_register_lowerings(register: Callable[[Any], None]) -> None:
 @hookspec
 def rknnlite_register_names(register: Callable[[PublicName], None]) -> None:
     """Offer names of ``import rknnlite``, found when first used: call ``register(PublicName(name, module))`` for each."""
+
+
+def check_contract(plugin: Any) -> None:
+    """Raise ImportError for a plugin of other contracts than these; one that names none is taken."""
+    from .spi import CONTRACT
+
+    theirs = getattr(plugin, "RKNNLITE_CONTRACT", CONTRACT)
+    if theirs != CONTRACT:
+        older = "that plugin" if isinstance(theirs, int) and theirs < CONTRACT else "rknnlite"
+        raise ImportError(f"it is made for contract {theirs!r}, rknnlite.spi has {CONTRACT}; update {older}")
 
 
 def mistakes(plugin: Any) -> Iterator[str]:

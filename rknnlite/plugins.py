@@ -139,6 +139,7 @@ def _enter(plugins: Manager, name: str) -> None:
             plugins.late.pop(name, None)
             return
         plugin = entry.load()
+        hookspecs.check_contract(plugin)
         with _put_in:
             if name not in plugins.late:  # another thread was first
                 return

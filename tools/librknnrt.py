@@ -2,6 +2,7 @@
 """Compile librknnrt.so, librknnmrt.so, librknn3_api.so and librkllmrt.so for programs in other languages:
 
     tools/librknnrt.py                      # for wheels: x86-64 and aarch64, into plugins/rknnlite_librknnrt/lib
+    tools/librknnrt.py --machine aarch64    # for one of them
     tools/librknnrt.py OUT COMPILER [FLAG ...]   # one library, by its name, with a compiler of yours
 
 For wheels the package ziglang is used where this Python has it: its compiler makes libraries for both machines that
@@ -80,10 +81,10 @@ def compiler_for(machine: str) -> tuple[str, list[str]]:
     return name, [name] if shutil.which(name) else []
 
 
-def for_wheels() -> None:
-    """All libraries for both machines; exits with an error where ziglang made what is too new."""
-    libraries = recipe().LIBRARIES
-    for machine, library in ((machine, library) for machine in MACHINES for library in libraries):
+def for_wheels(asked: str | None = None) -> None:
+    """All libraries for both machines, or for one; exits with an error where ziglang made what is too new."""
+    machines = [machine for machine in MACHINES if asked in (None, machine)]
+    for machine, library in ((machine, library) for machine in machines for library in recipe().LIBRARIES):
         name, words = compiler_for(machine)
         out = PACKAGE / "lib" / f"{machine}-linux-gnu" / library
         shown = out.relative_to(ROOT)
@@ -100,11 +101,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--machine", choices=MACHINES)
     parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("compiler", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     if args.out is None:
-        for_wheels()
+        for_wheels(args.machine)
     elif args.compiler:
         compile_library(args.compiler, args.out)
     else:

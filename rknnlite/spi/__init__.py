@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
 
 __all__ = [
+    "CONTRACT",
     "AttrKind",
     "Backend",
     "Context",
@@ -47,6 +48,8 @@ __all__ = [
     "Versions",
 ]
 
+CONTRACT = 1
+"""The version of contracts and hooks; a plugin whose ``RKNNLITE_CONTRACT`` is another is left out (docs/stability.md)."""
 _MODULES = {
     **dict.fromkeys(("CustomOp", "CustomOpFailed", "OpContext", "OpNode", "UseBuiltin"), "custom_op"),
     **dict.fromkeys(("GpuKernel", "GpuServices", "OpHost", "PostProcess"), "op_host"),

@@ -8,6 +8,7 @@ import rknnlite
 from rknnlite.spi import Backend
 
 __all__ = ["rknnlite_register_backends"]
+RKNNLITE_CONTRACT = 1  # of rknnlite.spi: another one would not load this
 
 
 @rknnlite.hookimpl

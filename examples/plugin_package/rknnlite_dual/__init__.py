@@ -7,6 +7,7 @@ from collections.abc import Callable
 import rknnlite
 
 __all__ = ["rknnlite_register_custom_ops"]
+RKNNLITE_CONTRACT = 1  # of rknnlite.spi: another one would not load this
 
 
 @rknnlite.hookimpl
