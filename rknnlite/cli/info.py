@@ -22,7 +22,7 @@ class Info(Command):
     """See the module."""
 
     name = "info"
-    help = "container, versions, inputs and outputs, operators and sizes of a model file"
+    help = "what a model file says: versions, inputs, outputs, operators"
     examples = ("rknnlite info model.rknn", "rknnlite info --json model.rknn | jq .inputs")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
