@@ -166,7 +166,7 @@ OWN_PLUGINS = {
         OwnPlugin("speech", "library", {"transcribe": "command"}),
         OwnPlugin("cpu", "backend", offers=("inspectors",)),
         OwnPlugin("remote", "backend"),
-        OwnPlugin("rkllm", "backend"),
+        OwnPlugin("rkllm", "backend", offers=("inspectors",)),
         OwnPlugin("rknn1rt", "backend"),
         OwnPlugin("rknn3rt", "backend"),
         OwnPlugin("rknnrt", "backend"),

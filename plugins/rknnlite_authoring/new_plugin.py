@@ -18,7 +18,7 @@ class NewPlugin(Command):
     """See the module."""
 
     name = "new-plugin"
-    help = "write a package with an operator of your own that passes its tests"
+    help = "write a package with an operator of your own, and its tests"
     examples = (
         "rknnlite new-plugin sharpen --kind c",
         'cc -shared -fPIC -I"$(rknnlite new-plugin --print-include)" -o librkcst_mine.so mine.c',

@@ -41,8 +41,9 @@ def read_graph(model: Model, index: int = 0, attributes: Attributes = NO_ATTRIBU
         return build_graph(model, index, attributes)
     from rknnlite.formats.rknn1 import Rknn1Model  # few files are that old
 
+    from .rknn1.description import describe
     from .rknn1.graph import build_graph as build_first
 
     if not isinstance(model, Rknn1Model):
         raise ModelUnsupported(f"no reader knows models of {type(model).__name__}")
-    return build_first(model.description)
+    return build_first(describe(model))

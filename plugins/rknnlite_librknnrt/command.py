@@ -22,11 +22,7 @@ class Librknnrt(Command):
     """See the module."""
 
     name = "librknnrt"
-    help = (
-        "librknnrt.so, librknnmrt.so, librknn_api.so, librknn3_api.so and librkllmrt.so for programs in other languages: where "
-        "they are, and "
-        "what compilers are told"
-    )
+    help = "librknnrt.so and its like for programs in other languages"
     examples = (
         "rknnlite librknnrt",
         "cc program.c $(rknnlite librknnrt --cflags --libs) -o program",
@@ -35,6 +31,7 @@ class Librknnrt(Command):
         'LD_LIBRARY_PATH="$(rknnlite librknnrt --dir)" ./program',
         'PKG_CONFIG_PATH="$(rknnlite librknnrt --pkg-config-dir)" pkg-config --cflags --libs librknnrt-rknnlite',
     )
+    common = ("--dir", "--include-dir", "--cflags", "--libs", "--rkllm")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

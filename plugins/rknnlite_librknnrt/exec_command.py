@@ -28,7 +28,7 @@ class Exec(Command):
     """See the module."""
 
     name = "exec"
-    help = "run a program with rknnlite's librknnrt.so, librknn_api.so, librkllmrt.so and their like in the place of the vendor's"
+    help = "run a program with our libraries in the place of the vendor's"
     examples = (
         "rknnlite exec -- ./program model.rknn picture.jpg",
         "rknnlite exec -- ctest --test-dir build",

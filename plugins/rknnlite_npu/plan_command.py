@@ -56,12 +56,13 @@ class NpuPlan(Command):
     """See the module."""
 
     name = "npu-plan"
-    help = "the NPU's command words and task records for a model at given addresses, for people who write drivers"
+    help = "the NPU's command words and task records, for driver authors"
     examples = (
         "rknnlite npu-plan model.rknn --base weight=0xffef0000 internal=0xffee0000",
         "rknnlite npu-plan model.rknn --base weight=0xffef0000 internal=0xffee0000 --io 0xffed0000 0xffec0000 "
         "--uint8 --cores 0x7 --out plan.npz",
     )
+    common = ("--io", "--uint8", "--out")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("model", type=Path, metavar="MODEL", help="the .rknn file")

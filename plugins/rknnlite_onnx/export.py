@@ -29,6 +29,7 @@ class ExportOnnx(Command):
         "rknnlite export-onnx model.rknn model.onnx --form qdq --normalise",
         "rknnlite export-onnx model.rknn model.onnx --batch 0",
     )
+    common = ("--form", "--normalise", "--batch", "--pictures")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("model", type=Path, metavar="MODEL", help="the .rknn file")

@@ -21,12 +21,13 @@ class Port(Command):
     """See the module."""
 
     name = "port"
-    help = "convert a model for another SoC by the vendor's toolkit, with its own weights and steps"
+    help = "convert a model for another SoC, with its weights and steps"
     examples = (
         "rknnlite port model.rknn --to rk3576 --toolkit-python ~/toolkit/bin/python",
         "rknnlite port model.rknn --to rk3576 --toolkit-python ~/toolkit/bin/python --pictures samples -o port.rknn",
         "rknnlite port model.rknn --to rv1126b --toolkit-python ~/toolkit/bin/python --dtype fp16",
     )
+    common = ("--pictures", "--out", "--dtype")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("model", type=Path, metavar="MODEL", help="the .rknn file")

@@ -21,7 +21,7 @@ class Fleet(Command):
     """See the module."""
 
     name = "fleet"
-    help = "many boards on Ray: what this machine offers to a cluster, and whether that asks for a token"
+    help = "what this machine offers to a cluster of Ray, and its token"
     examples = (
         "rknnlite fleet resources",
         "rknnlite fleet check 192.168.1.10:6379",

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from rknnlite import hookimpl
 from rknnlite.spi import Backend
+from rknnlite.spi.inspection import Inspector
 
-__all__ = ["rknnlite_register_backends"]
+__all__ = ["rknnlite_register_backends", "rknnlite_register_inspectors"]
 
 
 @hookimpl
@@ -16,3 +17,11 @@ def rknnlite_register_backends(register: Callable[[Backend], None]) -> None:
     from .backend import RkllmBackend
 
     register(RkllmBackend())
+
+
+@hookimpl
+def rknnlite_register_inspectors(register: Callable[[Inspector], None]) -> None:
+    """Offer what is known of ``.rkllm`` files."""
+    from .inspection import RkllmInspector
+
+    register(RkllmInspector())

@@ -19,12 +19,12 @@ from rknnlite.errors import (
     TargetPlatformUnmatch,
 )
 from rknnlite.formats import ModelFile
-from rknnlite.formats.rkllm import RkllmFile
 from rknnlite.log import logger
 from rknnlite.native.board import Board
 from rknnlite.spi.finding import Finding, Level
 
 from .abi.revisions import Revision
+from .model_file import RkllmFile
 
 __all__ = ["DOMAIN", "Platform", "file_of", "of_board", "of_file", "of_opening", "platform", "refuse"]
 

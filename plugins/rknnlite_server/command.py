@@ -25,7 +25,7 @@ class Serve(Command):
     """See the module."""
 
     name = "serve"
-    help = "offer models to other programs: networks by the Open Inference Protocol, language models by OpenAI's API"
+    help = "offer networks and language models to other programs"
     examples = (
         "rknnlite serve examples/resnet18/resnet18_for_RK3588.rknn",
         "rknnlite serve --repository models --workers 3 --api-key-file keys.txt --host 0.0.0.0",
@@ -33,6 +33,16 @@ class Serve(Command):
         "rknnlite serve --llm models/tiny --alias tiny --port 8080 --parallel 4",
         "rknnlite serve --llm-repository models --llm-models 2 --keep-alive 10m",
         "rknnlite serve --params-file params.json --api-key-file keys.txt --host 0.0.0.0",
+    )
+    common = (
+        "--llm",
+        "--repository",
+        "--alias",
+        "--host",
+        "--port",
+        "--api-key-file",
+        "--workers",
+        "--params-file",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -30,13 +30,14 @@ class Transcribe(Command):
     """See the module."""
 
     name = "transcribe"
-    help = "write down what is said in sound files, by a Whisper-like model"
+    help = "write down what is said in sound files (Whisper-like models)"
     examples = (
         "rknnlite transcribe talk.wav --model models/whisper",
         "rknnlite transcribe talk.wav --model models/whisper --language de --translate",
         "rknnlite transcribe talk.wav --model models/whisper --output talk.srt",
         "ffmpeg -v error -i talk.mp3 -ac 1 -ar 16000 -f wav - | rknnlite transcribe - --model models/whisper",
     )
+    common = ("--language", "--translate", "--output")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

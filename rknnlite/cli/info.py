@@ -9,7 +9,7 @@ from typing import Any, Union
 from .. import plugins
 from ..commandline.options import model_file
 from ..formats import Model, ModelFile, is_package
-from ..formats.rkllm import RkllmFile, is_rkllm
+from ..formats.rkllm import is_rkllm
 from ..formats.tensor_attrs import default_attr
 from ..libraries import missing_library
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone, bytes_text
@@ -22,7 +22,7 @@ class Info(Command):
     """See the module."""
 
     name = "info"
-    help = "container, versions, inputs and outputs, operators and sizes of a model file"
+    help = "what a model file says: versions, inputs, outputs, operators"
     examples = ("rknnlite info model.rknn", "rknnlite info --json model.rknn | jq .inputs")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -42,8 +42,6 @@ class Info(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         file = model_file(args.model)
-        if is_rkllm(file.path, file.data):
-            return _rkllm(file, args.model, console)
         known = plugins.inspectors()
         if args.npu and "npu" not in known:
             raise missing_library("npu", "--npu is not here")
@@ -51,11 +49,10 @@ class Info(Command):
         asked = always + [one for one in known.values() if one.topic and getattr(args, one.topic)]
         told = [one.describe(file, args.check) for one in asked]
         described = [one for one in told if one is not None]
-        if is_package(file.data):
+        room = "rkllm" if is_rkllm(file.path, file.data) else "llm" if is_package(file.data) else ""
+        if room:
             if not described:
-                raise missing_library(
-                    "llm", f"{file.label} is a language model package, which nothing here reads"
-                )
+                raise missing_library(room, f"{file.label} is a language model, which nothing here reads")
             console.report(described[0].data, *described[0].facts)
             return Exit.OK
         model = file.model
@@ -80,24 +77,6 @@ class Info(Command):
         parts += [*_shapes(model), *([""] if rest else []), *rest]
         console.report(data, *parts)
         return Exit.OK
-
-
-def _rkllm(file: ModelFile, path: Path, console: Console) -> int:
-    """What is known of an RKLLM file without the vendor's library; its strings are masked."""
-    with file.naming():
-        found = RkllmFile.of(path, file.data)
-    data = {**vars(found), "file": str(path), "path": str(path), "bytes": found.size}
-    facts = [
-        ("file", f"{path} ({bytes_text(found.size)})"),
-        ("container", "RKLLM language model (librkllmrt)"),
-        ("toolkit", found.toolkit or "unknown"),
-        ("head", "as known" if found.known_head else "not seen before"),
-        ("made for", f"{found.soc or 'unknown'} (by the file's name)"),
-        ("weights", found.dtype or "unknown"),
-        ("context", f"{found.context} tokens (by the file's name)" if found.context else "unknown"),
-    ]
-    console.report(data, *(Line(f"{name + ':':15}{value}", hang=15) for name, value in facts))
-    return Exit.OK
 
 
 def _fields(attr: TensorAttr) -> dict[str, Any]:

@@ -16,7 +16,7 @@ class Plugins(Command):
     """See the module."""
 
     name = "plugins"
-    help = "installed plugins, what they offer, and what is wrong with them"
+    help = "installed plugins, what they offer, what is wrong with them"
     examples = ("rknnlite plugins", "RKNNLITE_DISABLE=opencl rknnlite plugins")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import importlib
 import logging
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
 
 from .. import config, libraries, plugins
 from .._faces import vendor_files
@@ -25,14 +23,13 @@ from ..errors import (
     ParamInvalid,
     RknnError,
     TargetPlatformUnmatch,
-    shown,
-    visible,
 )
 from ..extras import OWN_PLUGINS
 from ..log import level, logger
 from ..spi.command import Command, Console, Exit
+from .parser import Aligned, HelpAll, Parser, help_texts
 
-__all__ = ["BUILT_IN", "Parser", "main", "parser"]
+__all__ = ["BUILT_IN", "main", "parser"]
 
 BUILT_IN = {
     "info": "info",
@@ -47,7 +44,6 @@ _EPILOGUE = """\
 exit codes: 0 done; 1 failed; 2 wrong arguments; 3 the model cannot be used;
 4 no backend, device or extra; 5 inputs do not fit; 6 a result misses what was
 asked for; 130 interrupted.
-
 'rknnlite COMMAND --help' shows arguments and examples; 'rknnlite doctor' says
 what is wrong with an installation."""
 
@@ -140,7 +136,7 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
         _say_who_brings(given)
         return parser().parse_args(given)
     own, rest = _split(given[1:]) if command.rest else (list(given[1:]), [])
-    args = _fill(Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(own)
+    args = _fill(Parser(prog=f"rknnlite {word}", **help_texts(command)), command).parse_intermixed_args(own)
     args.rest = rest
     return args
 
@@ -166,101 +162,23 @@ def parser() -> Parser:
     """The parser of all commands, for help, manual pages and completion."""
     top = Parser(
         prog="rknnlite",
+        usage="rknnlite [-h] [--version] COMMAND ...",
+        add_help=False,  # its usage line names the options
         description="Run, measure and look into Rockchip .rknn models, on the NPU or the CPU.",
         epilog=_EPILOGUE,
-        formatter_class=_Aligned,
+        formatter_class=Aligned,
     )
-    top.add_argument("--version", action="version", version=f"rknnlite {__version__}")
-    subs = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    top.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    top.add_argument("--version", action="version", version=f"rknnlite {__version__}", help=argparse.SUPPRESS)
+    subs = top.add_subparsers(
+        title="commands", prog="rknnlite", dest="command", metavar="COMMAND", required=True
+    )
     for command in _all():
-        sub = top.commands[command.name] = subs.add_parser(command.name, help=command.help, **_texts(command))
+        sub = top.commands[command.name] = subs.add_parser(
+            command.name, help=command.help, **help_texts(command)
+        )
         _fill(sub, command)
     return top
-
-
-class _Aligned(argparse.RawDescriptionHelpFormatter):
-    """Commands and what they do side by side."""
-
-    def __init__(self, prog: str, **kwargs: Any) -> None:
-        super().__init__(prog, max_help_position=18, **kwargs)
-        self._action_max_length = 15  # of export-onnx with its indent, which argparse reckons too small
-
-
-_FEW = 6  # choices that are worth naming
-_UNRECOGNISED = "unrecognized arguments: "
-
-
-class Parser(argparse.ArgumentParser):
-    """Says where to find help, as every message here ends with what to do; and what there is, for what is made of it.
-
-    Attributes:
-        commands: of the parser of all commands, those of each.
-    """
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.commands: dict[str, Parser] = {}
-
-    @property
-    def declared(self) -> list[argparse.Action]:
-        """All arguments; ``container.title`` is that of the group."""
-        return self._actions
-
-    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """As argparse's, which says the names of our functions for what a value is."""
-        try:
-            return super()._get_value(action, arg_string)
-        except argparse.ArgumentError as error:
-            if not error.message.startswith("invalid "):
-                raise
-            wanted = {int: "whole number", float: "number"}.get(action.type, "value for it")  # type: ignore[call-overload]
-            raise argparse.ArgumentError(action, f"{shown(arg_string)} is no {wanted}") from None
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """As argparse's; of many choices the nearest is said."""
-        if action.choices is None or value in action.choices:
-            return
-        choices = [str(choice) for choice in action.choices]
-        near = difflib.get_close_matches(str(value), choices, 1)
-        hint = (
-            f"did you mean {near[0]}?"
-            if near
-            else f"there are {', '.join(choices)}"
-            if len(choices) <= _FEW
-            else ""
-        )
-        raise argparse.ArgumentError(action, f"there is no {shown(value)}{'; ' if hint else ''}{hint}")
-
-    def _too_much(self, words: Sequence[str]) -> str:
-        """What to say of arguments that nobody takes."""
-        word = words[0]
-        if word.startswith("-"):
-            near = difflib.get_close_matches(word.partition("=")[0], list(self._option_string_actions), 1)
-            return f"there is no option {shown(word)}" + (f"; did you mean {near[0]}?" if near else "")
-        takes = " ".join(str(action.metavar or action.dest) for action in self._get_positional_actions())
-        return f"{shown(word)} is too much: it takes {takes or 'options only'}"
-
-    def error(self, message: str) -> NoReturn:
-        if message.startswith(_UNRECOGNISED):
-            message = self._too_much(message[len(_UNRECOGNISED) :].split(" "))
-        with contextlib.suppress(OSError):  # a full disk: the exit code says it
-            self._print_message(visible(f"{self.prog}: {message}; see {self.prog} --help\n"), sys.stderr)
-        self.exit(Exit.USAGE)
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        """As argparse's, which drops without a word what cannot be written."""
-        stream = sys.stderr if file is None else file
-        if not message or stream is None:
-            return
-        try:
-            stream.write(message)
-            stream.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            if stream is sys.stdout:  # of stderr the exit code tells
-                Console().note(error.strerror or str(error))
-                raise SystemExit(Exit.FAILED) from None
 
 
 def _load(name: str) -> Command:
@@ -274,16 +192,8 @@ def _all() -> list[Command]:
     return [*own, *(command for name, command in sorted(plugins.commands().items()) if name not in BUILT_IN)]
 
 
-def _texts(command: Command) -> dict[str, Any]:
-    examples = "".join(f"\n  {line}" for line in command.examples)
-    return {
-        "description": command.help[:1].upper() + command.help[1:] + ".",
-        "epilog": f"examples:{examples}" if examples else None,
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-    }
-
-
-def _fill(sub: argparse.ArgumentParser, command: Command) -> argparse.ArgumentParser:
+def _fill(sub: Parser, command: Command) -> Parser:
+    sub.add_argument("--help-all", action=HelpAll, help="show every option, not only the common ones")
     sub.add_argument("--json", action="store_true", help="print the result as JSON, one document per line")
     try:
         command.arguments(sub)
@@ -291,8 +201,8 @@ def _fill(sub: argparse.ArgumentParser, command: Command) -> argparse.ArgumentPa
         if command.name in BUILT_IN:
             raise
         logger.warning("the arguments of the command %s of a plugin are broken: %s", command.name, error)
-    sub.set_defaults(instance=command, command=command.name, all_commands=parser)
-    return sub
+    sub.set_defaults(command=command.name, all_commands=parser)
+    return sub.filled(command)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -72,6 +72,7 @@ class Run(Command):
         "rknnlite run model.rknn picture.jpg --device board:8001",
         "rknnlite run model.rknn --core-mask core_0 --out results input0.npy input1.npy",
     )
+    common = ("--out", "--raw", "--top", "--bgr", "--backend", "--device")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add_model(parser)

@@ -138,7 +138,7 @@ class Console:
         return Painter(self.width)
 
     def progress(self, label: str, total: int = 0) -> Progress:
-        """A bar on stderr while a ``with`` block runs; nothing where stderr is no terminal."""
+        """A bar on stderr while a ``with`` block runs for more than two seconds; nothing where stderr is no terminal."""
         live = self.live(self.err)
         return Progress(
             (lambda text: _write(self.err, text)) if live else None,
@@ -174,7 +174,9 @@ class Command(abc.ABC):
     help: str = ""
     """One line for the list of commands."""
     examples: tuple[str, ...] = ()
-    """Complete command lines, shown by ``--help``."""
+    """Complete command lines, shown by ``--help``; the first is the commonest use."""
+    common: tuple[str, ...] = ()
+    """The options that ``--help`` lists, the others being left to ``--help-all``; all where it is empty."""
     rest: bool = False
     """The words behind ``--``, or else from the first that is no option, are those of another program: they are in
     ``args.rest`` as they were given."""

@@ -12,14 +12,17 @@ from .terminal import shortened, width_of
 
 __all__ = ["Progress", "clear_bars", "duration"]
 
+AFTER = 2.0  # seconds without a picture: what is done sooner needs none
 _PAUSE = 0.1  # seconds between two pictures
+_TICK = 0.5  # seconds after which the time is told anew, though nothing was done
 _FEW = 20  # steps that are all drawn
 _SURE = 1.0  # seconds after which a rate is told
 _BAR = 30  # columns at most
 
 
 class Progress:
-    """A bar that is drawn at most ten times a second. ``step`` and ``to`` may be called from any thread.
+    """A bar that comes after two seconds and goes at the end, drawn at most ten times a second; a step that takes long has
+    its time counted. ``step`` and ``to`` may be called from any thread.
 
     Args:
         write: takes text for the terminal; None where there is none, and nothing is drawn.
@@ -47,8 +50,10 @@ class Progress:
         self._item = ""
         self._drawn = 0.0
         self._shown = False
-        self._started = time.monotonic()
+        self._begun = self._started = time.monotonic()
         self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
 
     def step(self, count: int = 1, item: str = "") -> None:
         """So much more is done; ``item`` names what is worked on now."""
@@ -73,11 +78,16 @@ class Progress:
         with self._lock:
             if self._shown and self._write is not None:
                 self._write("\r" + " " * (self._width() - 1) + "\r")
-                self._shown, self._drawn = False, 0.0
+                self._shown, self._drawn = False, time.monotonic()  # the line in its place is written first
+
+    def _tick(self) -> None:
+        while not self._ended.wait(_TICK):
+            with self._lock:
+                self._draw_at_times()
 
     def _draw_at_times(self) -> None:
         now = time.monotonic()
-        if self._write is not None and now - self._drawn >= _PAUSE:
+        if self._write is not None and now - self._begun >= AFTER and now - self._drawn >= _PAUSE:
             self._drawn, self._shown = now, True
             self._write("\r" + self._picture(self._width() - 1, now - self._started))
 
@@ -105,7 +115,10 @@ class Progress:
 
     def _facts(self, elapsed: float) -> str:
         """Share, rate and time left; the last two once there is something to go by."""
-        parts = [f"{100 * min(1.0, self._done / self._total):3.0f}%"] if self._total else [f"{self._done}"]
+        if self._total:
+            parts = [f"{100 * min(1.0, self._done / self._total):3.0f}%"]
+        else:
+            parts = [f"{self._done}" if self._done else duration(elapsed)]
         if elapsed >= _SURE and self._done:
             rate = self._done / elapsed
             parts.append(f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
@@ -115,10 +128,15 @@ class Progress:
 
     def __enter__(self) -> Progress:
         _on_screen.append(self)
+        if self._write is not None:
+            self._ticker.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         _on_screen.remove(self)
+        if self._write is not None:
+            self._ended.set()
+            self._ticker.join()
         self.clear()
 
 

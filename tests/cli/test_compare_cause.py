@@ -38,7 +38,7 @@ def faulty(tmp_path: Path) -> Path:
 
 
 def test_it_is_led_through(call: Call) -> None:
-    lines = call("compare", "--help").out.splitlines()
+    lines = call("compare", "--help-all").out.splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("  1. "))
     assert [line[:5] for line in lines[first : first + 5]] == [f"  {n}. " for n in range(1, 6)]
     text = "\n".join(lines[first : first + 5])

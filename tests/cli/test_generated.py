@@ -51,7 +51,7 @@ WORDS = pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["inf"], {"info"}),
-        (["perf", "--h"], {"--help", "--html"}),
+        (["perf", "--h"], {"--help", "--help-all", "--html"}),
         (["compare", "--mode", ""], {"entire", "single"}),
         (["run", "near"], {"nearby.rknn"}),
         (["doctor", "--ro"], set()),

@@ -249,7 +249,9 @@ def test_json_is_strict() -> None:
     assert json.loads(out.getvalue()) == {"x": None, "y": [1, 2], "z": "OK"}
 
 
-def test_a_progress_bar_appears_on_terminals_only() -> None:
+def test_a_progress_bar_appears_on_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rknnlite.spi.progress.AFTER", 0.0)
+
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -438,6 +439,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """``clock[0]`` is the time."""
     now = [100.0]
     monkeypatch.setattr("rknnlite.spi.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rknnlite.spi.progress.AFTER", 0.0)  # bars come with their first step
     return now
 
 
@@ -470,6 +472,36 @@ def test_a_bar_is_as_wide_as_the_terminal(clock: list[float], width: int) -> Non
         assert [width_of(text.strip("\r")) for text in written] == [width - 1] * 2
 
 
+def test_a_bar_comes_after_two_seconds_and_goes_at_the_end(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rknnlite.spi.progress.AFTER", 2.0)
+    bar, written = drawn()
+    with bar:
+        clock[0] += 1.9
+        bar.step()
+        assert not written, "what is done soon needs no bar"
+        clock[0] += 0.2
+        bar.step()
+        assert "20%" in written[-1]
+    assert not written[-1].strip()
+
+
+def test_a_long_step_has_its_time_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rknnlite.spi.progress.AFTER", 0.0)
+    monkeypatch.setattr("rknnlite.spi.progress._TICK", 0.01)
+    seen = threading.Event()
+    written: list[str] = []
+
+    def write(text: str) -> None:
+        written.append(text)
+        seen.set()
+
+    with Progress(write, lambda: 40, "opening", 0):
+        assert seen.wait(60), "nothing was done, and still it is told"
+    assert written[0].strip() == "opening 0:00"
+
+
 def test_a_bar_is_drawn_ten_times_a_second(clock: list[float]) -> None:
     bar, written = drawn(total=1000)
     for _ in range(100):
@@ -484,6 +516,7 @@ def test_a_bar_is_drawn_ten_times_a_second(clock: list[float]) -> None:
 
 def test_a_remark_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one of another console, as those of the library's log."""
+    monkeypatch.setattr("rknnlite.spi.progress.AFTER", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()

@@ -10,6 +10,7 @@ from rknnlite_rkllm import checks
 from rknnlite_rkllm.abi.revisions import REVISIONS
 from rknnlite_rkllm.iommu_domains import IommuDomains
 from rknnlite_rkllm.log_errors import LOG_ERRORS, context_limit, error_in_log, model_facts
+from rknnlite_rkllm.model_file import RkllmFile
 from rknnlite_rkllm.settings import RkllmSettings
 
 from rknnlite import plugins
@@ -23,7 +24,6 @@ from rknnlite.errors import (
     TargetPlatformUnmatch,
 )
 from rknnlite.formats import ModelFile
-from rknnlite.formats.rkllm import RkllmFile
 from rknnlite.native.board import Board
 from rknnlite.spi.finding import Level
 from tests.doubles.double import compiler

@@ -41,6 +41,7 @@ from rknnlite_npu.submission import plan
 from rknnlite_protocol import grpc_codec, rest_codec
 from rknnlite_protocol.grpc_messages import message
 from rknnlite_protocol.requests import InferRequest, Tensor
+from rknnlite_rkllm.model_file import RkllmFile
 from rknnlite_rkllm.wire import Channel, Message
 from rknnlite_server.settings import ServerSettings, settings_from_params
 from rknnlite_speech.compressed import MEDIA, read_sound, sound_file
@@ -51,7 +52,6 @@ from rknnlite.errors import RknnError
 from rknnlite.extras import EXTRAS
 from rknnlite.files.arrays import array_of, read_archive
 from rknnlite.formats import ModelFile
-from rknnlite.formats.rkllm import RkllmFile
 from tests.support import damage, llm_damage, npu_damage
 from tests.support.corpus import genuine
 from tests.support.npu_damage import npu_files, use_plan

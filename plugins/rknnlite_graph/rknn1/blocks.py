@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rknnlite.formats.rknn1.description import NodeEntry
-
+from .description import NodeEntry
 from .graph import GraphBuilder, lowers
 from .layers import numbers
 

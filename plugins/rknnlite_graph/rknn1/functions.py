@@ -8,11 +8,11 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.formats.rknn1.description import NodeEntry
 from rknnlite.tensor import DType, QuantParams
 
 from ..graph import Node
 from ..operators import OPERATORS, Shape
+from .description import NodeEntry
 from .graph import GraphBuilder, lowers
 
 __all__: list[str] = []

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
-from rknnlite.formats.rknn1.description import Description, NodeEntry, Source, TensorEntry
+from rknnlite.formats.rknn1.tensors import TensorEntry
 from rknnlite.tensor import DType, QuantParams
 
 from ..graph import Graph, Node, Tensor, TensorRole
+from .description import Description, NodeEntry, Source
 
 __all__ = ["GraphBuilder", "Lowering", "build_graph", "lowers"]
 

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, cast
 
 from rknnlite.formats import Model
 from rknnlite.formats.rknn1 import Rknn1Model
-from rknnlite.formats.rknn1.description import TensorEntry
+from rknnlite.formats.rknn1.tensors import TensorEntry
 from rknnlite.spi.command import Line, Part
+
+from .description import Description, describe
 
 __all__ = ["FirstToolkit"]
 
@@ -24,15 +26,13 @@ class FirstToolkit(NamedTuple):
     def of(cls, model: Model) -> FirstToolkit:
         """Read from the description; nothing is decoded."""
         first = cast(Rknn1Model, model)
-        norms = first.description.norms
-        inputs, outputs = (
-            [norms[index] for index in ends] for ends in (first.description.inputs, first.description.outputs)
-        )
+        found = describe(first)
+        inputs, outputs = ([found.norms[index] for index in ends] for ends in (found.inputs, found.outputs))
         data = {
             "family": first.family,
             "pre_compiled": first.pre_compiled,
             "board_only": first.board_only,
-            "channels_last": first.description.channels_last,
+            "channels_last": found.channels_last,
             "ovxlib": first.compiler_version,
             "reorder": [io.reorder for io in first.inputs],
             "quantisation": {
@@ -43,8 +43,8 @@ class FirstToolkit(NamedTuple):
         facts = [
             ("generation", "first (RKNN-Toolkit 1, librknn_api)"),
             ("form", _form(first)),
-            ("quantisation", ", ".join(dict.fromkeys(map(_kind, _all_tensors(first))))),
-            ("graph order", "NHWC" if first.description.channels_last else "NCHW"),
+            ("quantisation", ", ".join(dict.fromkeys(map(_kind, _all_tensors(found))))),
+            ("graph order", "NHWC" if found.channels_last else "NCHW"),
         ]
         lines: list[Part] = [Line(f"{name + ':':15}{value}", hang=15) for name, value in facts]
         return cls(data, lines, [Line(line, hang=4) for line in _about_tensors(first, inputs, outputs)])
@@ -59,8 +59,7 @@ def _form(model: Rknn1Model) -> str:
     return "plain graph: runs on the board through librknn_api, and on the CPU reference"
 
 
-def _all_tensors(model: Rknn1Model) -> Iterator[TensorEntry]:
-    found = model.description
+def _all_tensors(found: Description) -> Iterator[TensorEntry]:
     yield from found.norms.values()
     yield from found.virtuals.values()
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from rknnlite import config
 from rknnlite.errors import ParamInvalid, shown
-from rknnlite.formats.rknn1.description import NodeEntry, TensorEntry
+from rknnlite.formats.rknn1.tensors import TensorEntry
 
 from ..graph import ConvParams, Stage
 from ..reading.fused_ops import fused_op
+from .description import NodeEntry
 from .graph import GraphBuilder, lowers
 
 __all__: list[str] = []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rknnlite.formats.rknn1.description import NodeEntry
-
+from .description import NodeEntry
 from .functions import axis_of
 from .graph import GraphBuilder, lowers
 from .layers import numbers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rknnlite.formats.rknn1.description import NodeEntry
 from rknnlite.tensor import DType
 
+from .description import NodeEntry
 from .functions import axis_of, real
 from .graph import GraphBuilder, lowers
 from .layers import numbers

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.formats.rknn1.description import NodeEntry
 from rknnlite.tensor import DType
 
 from ..graph import ConvParams, Stage
 from ..reading.fused_ops import fused_op
+from .description import NodeEntry
 from .graph import GraphBuilder, lowers
 from .layers import numbers
 

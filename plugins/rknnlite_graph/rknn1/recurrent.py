@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.formats.rknn1.description import NodeEntry
 from rknnlite.tensor import DType
 
 from ..graph import RecurrentParams
+from .description import NodeEntry
 from .graph import GraphBuilder, lowers
 
 __all__: list[str] = []

@@ -106,6 +106,7 @@ class Bench(Command):
         "rknnlite bench model.rknn --device board:8001 --workers 1,3",
         "rknnlite bench model.rknn --workers 1,2,3 --core-masks core_0,core_0_1_2 --zero-copy both",
     )
+    common = ("--runs", "--workers", "--core-masks", "--zero-copy", "--backend", "--device")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add_model(parser)

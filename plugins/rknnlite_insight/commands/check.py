@@ -69,7 +69,7 @@ class Check(Command):
     """See the module."""
 
     name = "check"
-    help = "whether model files are readable, of the right SoC and size, and run; for CI and pre-commit"
+    help = "whether model files are readable, of a SoC and a size; for CI"
     examples = (
         "rknnlite check models/*.rknn",
         "rknnlite check --soc rk3588,rk3576 --max-size 50MB --run models/*.rknn",

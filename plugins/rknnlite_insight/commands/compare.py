@@ -57,6 +57,7 @@ class Compare(Command):
         "rknnlite compare model.rknn picture.jpg --ways",
         "rknnlite compare model.rknn model.onnx --pictures dataset.txt --cause --hybrid 0.99",
     )
+    common = ("--mode", "--quantisation", "--min-cosine", "--cause", "--html", "--device")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.description = f"{self.help[:1].upper()}{self.help[1:]}.\n\n{GUIDE}"

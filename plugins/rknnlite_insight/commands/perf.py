@@ -54,6 +54,7 @@ class Perf(Command):
         "rknnlite perf model.rknn --vendor-table",
         "rknnlite perf model.rknn --html report.html --plot layers.png",
     )
+    common = ("--npu", "--html", "--plot", "--vendor-table", "--backend", "--device")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add_model(parser)

@@ -49,7 +49,7 @@ class Top(Command):
     """See the module."""
 
     name = "top"
-    help = "live load, frequency, temperature and memory of the NPU, or of a server: its models, queues and times"
+    help = "live load and temperature of the NPU, or figures of a server"
     examples = (
         "rknnlite top",
         "rknnlite top --count 10 --interval 0.5 --json",
@@ -57,6 +57,7 @@ class Top(Command):
         "rknnlite top http://board1:8000 --key-file key.txt",
         "rknnlite top localhost:8080 --once --json",
     )
+    common = ("--interval", "--count", "--once", "--device")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

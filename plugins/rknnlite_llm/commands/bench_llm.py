@@ -63,12 +63,13 @@ class BenchLlm(Command):
     """See the module."""
 
     name = "bench-llm"
-    help = "time to first token, tokens per second and memory of a language model"
+    help = "first token, tokens per second, memory of a language model"
     examples = (
         "rknnlite bench-llm models/qwen",
         "rknnlite bench-llm models/qwen --prompt-tokens 128,1024 --new-tokens 64 --html report.html",
         "rknnlite bench-llm models/qwen --sessions 1,4 --json",
     )
+    common = ("--prompt-tokens", "--new-tokens", "--sessions", "--html", "--backend")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("prefix", metavar="PREFIX", help="the package: PREFIX.rknn, PREFIX.weight, ...")

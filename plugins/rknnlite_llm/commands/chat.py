@@ -43,6 +43,7 @@ class Chat(Command):
         "rknnlite chat models/qwen-vl --image cat.jpg --ask 'What is this?'",
         "rknnlite chat models/qwen --draft models/qwen-small --speculate 8",
     )
+    common = ("--ask", "--system", "--image", "--tools", "--max-new-tokens", "--temperature", "--backend")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("prefix", metavar="PREFIX", help="the package: PREFIX.rknn, PREFIX.weight, ...")

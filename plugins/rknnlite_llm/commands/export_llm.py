@@ -45,6 +45,7 @@ class ExportLlm(Command):
         "rknnlite export-llm bge-small-en-v1.5 models/bge --weights w8",
         "rknnlite export-llm bge-reranker-v2-m3 models/reranker --weights f16",
     )
+    common = ("--weights", "--kvcache", "--max-context", "--check", "--html")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

@@ -30,6 +30,7 @@ class LlmEval(Command):
         "rknnlite llm-eval qwen-w8 qwen-w4 --source Qwen2.5-0.5B-Instruct --html report.html",
         "rknnlite llm-eval models/qwen --source Qwen2.5-0.5B-Instruct --transformers venv/bin/python",
     )
+    common = ("--text", "--max-kl", "--min-top1", "--html")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

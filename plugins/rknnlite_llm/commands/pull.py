@@ -17,7 +17,7 @@ class Pull(Command):
     """See the module."""
 
     name = "pull"
-    help = "fetch a language model into a folder, going on where a former try was cut"
+    help = "fetch a language model; goes on where a former try was cut"
     examples = (
         "rknnlite pull https://models.example/qwen/qwen.rknn --into models",
         "rknnlite pull https://models.example/tiny.gguf#sha256=HEX --into models --name tiny:q8",

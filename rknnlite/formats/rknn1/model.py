@@ -1,19 +1,16 @@
-"""What a toolkit-1 file says about itself, and its graph on demand."""
+"""What a toolkit-1 file says about itself: versions, targets, inputs and outputs. The library ``graph`` reads its nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import ModelInvalid, shown
 from ...tensor import Layout
 from ..model import IoTensor, Model
-from .container import Container, unpack
-from .description import Description, TensorEntry, describe
-
-if TYPE_CHECKING:
-    pass
+from .container import unpack
+from .tensors import TensorEntry, channels_last, ends, entries, norm_tensors, text_of
 
 __all__ = ["Rknn1Model", "read"]
 
@@ -27,9 +24,13 @@ _COLOURS = 3
 
 @dataclass
 class Rknn1Model(Model):
-    """A model of the first NPU generation. ``pre_compiled``: its network is commands of the NPU and no graph."""
+    """A model of the first NPU generation; ``fields`` describe its graph, ``constants`` are the bytes that they name.
 
-    description: Description = field(default=None, repr=False)  # type: ignore[assignment]
+    ``pre_compiled``: its network is commands of the NPU and no graph.
+    """
+
+    fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    constants: memoryview = field(default=memoryview(b""), repr=False)
     pre_compiled: bool = False
 
     @property
@@ -59,9 +60,9 @@ def read(data: memoryview, version: int) -> Rknn1Model:
     """Read the metadata; raises ModelInvalid or ModelUnsupported."""
     container = unpack(data)
     fields = container.fields
-    description = describe(fields, container.data)
-    targets = _targets(fields)
-    model = Rknn1Model(
+    tensors, targets = norm_tensors(fields), _targets(fields)
+    inputs, outputs = ([tensors[index] for index in side] for side in ends(fields, tensors))
+    return Rknn1Model(
         container=container.version,
         toolkit_version=_word(fields, "version").lstrip("v"),
         compiler_version=_word(fields, "ovxlib_version"),
@@ -69,14 +70,13 @@ def read(data: memoryview, version: int) -> Rknn1Model:
         platforms=tuple(name.lower() for name in targets),
         family=FAMILY,
         framework=_word(fields, "ori_network_platform"),
-        inputs=[],
-        outputs=[],
-        custom_ops=_custom_ops(description),
-        description=description,
+        inputs=_inputs(inputs, fields),
+        outputs=_outputs(outputs),
+        custom_ops=_custom_ops(fields),
+        fields=fields,
+        constants=container.data,
         pre_compiled=bool(fields.get("pre_compile")),
     )
-    model.inputs, model.outputs = _inputs(model, container), _outputs(model)
-    return model
 
 
 def _word(fields: Mapping[str, Any], key: str) -> str:
@@ -91,16 +91,16 @@ def _targets(fields: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wide)) or _WITHOUT_TARGET
 
 
-def _custom_ops(description: Description) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(node.op for node in description.nodes if not node.op.startswith(_OWN)))
+def _custom_ops(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    operators = (text_of(entry, "op", _OWN) for _, entry in entries(fields, "nodes"))
+    return tuple(dict.fromkeys(op for op in operators if not op.startswith(_OWN)))
 
 
-def _inputs(model: Rknn1Model, container: Container) -> list[IoTensor]:
-    entries = [model.description.norms[index] for index in model.description.inputs]
-    channels = [_channels(entry, model.description.channels_last) for entry in entries]
-    means, stds = _normalisation(container.fields, channels)
-    last = model.description.channels_last
-    reorder = _reorder(container.fields.get("reorder"))
+def _inputs(tensors: Sequence[TensorEntry], fields: Mapping[str, Any]) -> list[IoTensor]:
+    last = channels_last(fields)
+    channels = [_channels(entry, last) for entry in tensors]
+    means, stds = _normalisation(fields, channels)
+    reorder = _reorder(fields.get("reorder"))
     return [
         IoTensor(
             entry.name, _logical(entry, last), entry.dtype,
@@ -108,12 +108,11 @@ def _inputs(model: Rknn1Model, container: Container) -> list[IoTensor]:
             native_shape=entry.shape if last and len(entry.shape) == 4 else (), mean=mean, std=std,
             reorder=reorder if count == _COLOURS else (),
         )
-        for entry, count, mean, std in zip(entries, channels, means, stds)
+        for entry, count, mean, std in zip(tensors, channels, means, stds)
     ]  # fmt: skip
 
 
-def _outputs(model: Rknn1Model) -> list[IoTensor]:
-    entries = [model.description.norms[index] for index in model.description.outputs]
+def _outputs(tensors: Sequence[TensorEntry]) -> list[IoTensor]:
     return [
         IoTensor(
             entry.name,
@@ -122,7 +121,7 @@ def _outputs(model: Rknn1Model) -> list[IoTensor]:
             Layout.NCHW if len(entry.shape) == 4 else Layout.UNDEFINED,
             entry.quant,
         )
-        for entry in entries
+        for entry in tensors
     ]
 
 

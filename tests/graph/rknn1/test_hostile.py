@@ -82,8 +82,8 @@ def test_description_of_any_input(shape: list[int], parts: int, zero_point: int)
     file = File("made")
     given_shape, dtype = tuple(shape), u8(parts / 1024, zero_point)
     file.output(file.node("RELU", [file.input(given_shape, dtype)], dtype), given_shape)
-    model = ModelFile(file.data).model
-    (entry,) = (model.description.norms[i] for i in model.description.inputs)  # type: ignore[attr-defined]
+    (entry,) = ModelFile(file.data).model.inputs
+    assert entry.quant is not None
     assert (entry.shape, entry.quant.scale, entry.quant.zero_point) == (given_shape, parts / 1024, zero_point)
     with open_cpu(file.data) as context:
         stored = np.full(context.inputs[0].dims, 200, np.float32)
