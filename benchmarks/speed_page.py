@@ -1,4 +1,4 @@
-"""Writes the tables of docs/speed.md from one run: every network on every engine beside the network that it came from.
+"""Writes the figures of docs/speed.md from one run, and the table as its data: every network on every engine beside the network that it came from.
 
     python benchmarks/speed_page.py FOLDER [--threads 1 2] [--rounds 25] [--only 'resnet18*'] [--page docs/speed.md]
     python benchmarks/speed_page.py --again figures.json    # the page once more from figures that are kept
@@ -33,6 +33,8 @@ import numpy as np  # noqa: E402
 from rknnlite_cpu.engines import choice  # noqa: E402
 
 import rknnlite  # noqa: E402
+from tools.sweep import data_file  # noqa: E402
+from tools.sweep.data_file import DataTable  # noqa: E402
 
 BEGIN, END = "<!-- speed: begin, written by benchmarks/speed_page.py -->", "<!-- speed: end -->"
 FLOAT, DEFAULT, NUMPY = "onnxruntime float", "default", "numpy"
@@ -145,29 +147,48 @@ def _apart(path: Path, args: argparse.Namespace) -> Measured:
 
 
 def page(rows: Sequence[Measured], about: str) -> str:
-    """The tables between the marks."""
-    counts = sorted({count for row in rows for count in row.medians.get(FLOAT, {})}, key=int)
-    engines = [name for name in rows[0].medians if name != FLOAT] if rows else []
-    parts = [about]
-    for kind in sorted({row.kind for row in rows}, reverse=True):
+    """The text between the marks: medians and what is above the aims."""
+    counts = _counts(rows)
+    engines = _engines(rows)
+    table = [["files", *engines, "slowest default"]]
+    verdicts = []
+    for kind in _kinds(rows):
         chosen = [row for row in rows if row.kind == kind]
-        parts += [_beside_float(kind, chosen, engines, count) for count in counts]
-        parts.append(_verdicts(kind, chosen, counts))
-    parts.append(_scaling(rows, counts))
-    return "\n".join(part for part in parts if part)
+        for count in counts:
+            medians = [statistics.median(ratio(row, name, count) for row in chosen) for name in engines]
+            slowest = max(ratio(row, DEFAULT, count) for row in chosen)
+            cells = [f"{found:.2f}" for found in (*medians, slowest)]
+            table.append([f"{kind}, {_threads(count)}", *cells])
+        verdicts += _verdicts(kind, chosen, counts)
+    head = "Median time of a frame, that of onnxruntime's float on the source network as 1:\n"
+    return "\n".join([about, head, _table(table), "", *verdicts, *_scaling(rows, counts)])
 
 
-def _beside_float(kind: str, rows: Sequence[Measured], engines: Sequence[str], count: str) -> str:
-    """One type of files with one number of threads."""
-    table = [["network", "float", *engines, "default is"]]
-    for row in rows:
-        ratios = [f"{ratio(row, name, count):.2f}" for name in engines]
-        table.append([row.network, f"{row.medians[FLOAT][count]:.2f} ms", *ratios, row.default])
-    for what, of in (("median", statistics.median), ("slowest", max)):
-        found = [f"**{of(ratio(row, name, count) for row in rows):.2f}**" for name in engines]
-        table.append([f"**{what}**", "", *found, ""])
-    head = f"{kind}, {_threads(count)}: a frame, in times of onnxruntime's float on the source network\n"
-    return "\n".join([head, _table(table), ""])
+def data(rows: Sequence[Measured]) -> DataTable:
+    """A row for each network, type and number of threads, with the ratios of the engines."""
+    engines = _engines(rows)
+    found = []
+    for kind in _kinds(rows):
+        for count in _counts(rows):
+            for row in rows:
+                if row.kind == kind:
+                    ratios = [f"{ratio(row, name, count):.2f}" for name in engines]
+                    milliseconds = f"{row.medians[FLOAT][count]:.2f} ms"
+                    found.append([row.network, kind, count, milliseconds, *ratios, row.default])
+    columns = ["network", "type", "threads", "float", *engines, "default is"]
+    return DataTable(columns, ["network", "type", "threads"], found)
+
+
+def _counts(rows: Sequence[Measured]) -> list[str]:
+    return sorted({count for row in rows for count in row.medians.get(FLOAT, {})}, key=int)
+
+
+def _engines(rows: Sequence[Measured]) -> list[str]:
+    return [name for name in rows[0].medians if name != FLOAT] if rows else []
+
+
+def _kinds(rows: Sequence[Measured]) -> list[str]:
+    return sorted({row.kind for row in rows}, reverse=True)
 
 
 def ratio(row: Measured, engine: str, count: str) -> float:
@@ -175,39 +196,33 @@ def ratio(row: Measured, engine: str, count: str) -> float:
     return row.medians[engine][count] / row.medians[FLOAT][count]
 
 
-def _verdicts(kind: str, rows: Sequence[Measured], counts: Iterable[str]) -> str:
+def _verdicts(kind: str, rows: Sequence[Measured], counts: Iterable[str]) -> list[str]:
     if kind not in TARGETS:
-        return ""
+        return []
     median, slowest = TARGETS[kind]
     lines = []
     for count in counts:
         found = [ratio(row, DEFAULT, count) for row in rows]
         above = ", ".join(row.network for row in rows if ratio(row, DEFAULT, count) > slowest)
         lines.append(
-            f"Default, {_threads(count)}: median {statistics.median(found):.2f} (at most {median:g} is the aim), "
+            f"* {kind}, {_threads(count)}: median {statistics.median(found):.2f} (at most {median:g} is the aim), "
             + (f"above {slowest:g}: {above}." if above else f"none above {slowest:g}.")
         )
-    return "\n".join(["", *lines, ""])
+    return lines
 
 
-def _scaling(rows: Sequence[Measured], counts: Sequence[str]) -> str:
+def _scaling(rows: Sequence[Measured], counts: Sequence[str]) -> list[str]:
     """How much faster two threads are than one."""
-    if not {"1", "2"} <= set(counts):
-        return ""
-    large = [row for row in rows if row.medians[DEFAULT]["1"] > LARGE]
+    large = [row for row in rows if {"1", "2"} <= set(counts) and row.medians[DEFAULT]["1"] > LARGE]
     if not large:
-        return ""
-    table = [["network", "one thread", "two threads", "faster by", "float faster by"]]
-    for row in large:
-        own, other = row.medians[DEFAULT], row.medians[FLOAT]
-        table.append(
-            [
-                f"{row.network} {row.kind}", f"{own['1']:.1f} ms", f"{own['2']:.1f} ms",
-                f"{own['1'] / own['2']:.2f}", f"{other['1'] / other['2']:.2f}",
-            ]
-        )  # fmt: skip
-    head = f"Two threads beside one, networks above {LARGE:g} ms on the default engine (the aim is {SCALING:g})\n"
-    return "\n".join([head, _table(table)])
+        return []
+    own, other = (
+        sorted(row.medians[name]["1"] / row.medians[name]["2"] for row in large) for name in (DEFAULT, FLOAT)
+    )
+    return [
+        f"* Two threads, {len(large)} networks above {LARGE:g} ms: {own[0]:.2f} to {own[-1]:.2f} times as fast as one, median "
+        f"{statistics.median(own):.2f} ({SCALING:g} is the aim); float {statistics.median(other):.2f}."
+    ]
 
 
 def _threads(count: str) -> str:
@@ -275,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if args.again is not None:
         kept = json.loads(args.again.read_text(encoding="utf-8"))
-        write(args.page, page([Measured(**row) for row in kept["rows"]], kept["about"]))
+        _write_both(args.page, [Measured(**row) for row in kept["rows"]], kept["about"])
         return
     if args.folder is None:
         parser.error("FOLDER is missing")
@@ -289,7 +304,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(f"{args.folder} has no pairs of .rknn and .onnx")
     told = {"about": about(args.rounds), "rows": [asdict(row) for row in rows]}
     args.figures.write_text(json.dumps(told, indent=1), encoding="utf-8")
-    write(args.page, page(rows, told["about"]))
+    _write_both(args.page, rows, told["about"])
+
+
+def _write_both(path: Path, rows: Sequence[Measured], about: str) -> None:
+    write(path, page(rows, about))
+    data_file.write(data_file.assets(path, "networks"), "Times of benchmarks/speed_page.py.", data(rows))
 
 
 if __name__ == "__main__":

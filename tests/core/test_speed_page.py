@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.corpus import ROOT, genuine
+from tools.sweep.data_file import read
 
 SCRIPT = ROOT / "benchmarks" / "speed_page.py"
 
@@ -40,11 +41,18 @@ def rows(script: Any) -> list[Any]:
 
 def test_ratios_medians_and_what_is_above_the_aim(script: Any) -> None:
     text = script.page(rows(script), "Measured.\n")
-    assert "| small | 10.00 ms | 0.40 | native |" in text
-    assert "| **median** |  | **0.80** |  |" in text and "| **slowest** |  | **1.20** |  |" in text
-    assert "Default, 1 thread: median 0.80 (at most 0.6 is the aim), above 1: large." in text
-    assert "Default, 2 threads: median 1.00 (at most 1 is the aim), none above 1.4." in text
-    assert "| large i8 | 12.0 ms | 6.0 ms | 2.00 | 2.00 |" in text and "| small i8 | 4.0 ms" not in text
+    assert "| i8, 1 thread | 0.80 | 1.20 |" in text
+    assert "* i8, 1 thread: median 0.80 (at most 0.6 is the aim), above 1: large." in text
+    assert "* fp16, 2 threads: median 1.00 (at most 1 is the aim), none above 1.4." in text
+    assert "* Two threads, 2 networks above 5 ms: 1.80 to 2.00 times as fast as one, median 1.90" in text
+
+
+def test_the_table_has_every_network_type_and_number_of_threads(script: Any) -> None:
+    table = script.data(rows(script))
+    assert table.columns == ["network", "type", "threads", "float", "default", "default is"]
+    assert len(table.rows) == 6
+    assert ["small", "i8", "1", "10.00 ms", "0.40", "native"] in table.rows
+    assert ["large", "fp16", "2", "5.00 ms", "1.00", "native"] in table.rows
 
 
 def test_what_stands_outside_of_the_marks_stays(script: Any, tmp_path: Path) -> None:
@@ -55,6 +63,7 @@ def test_what_stands_outside_of_the_marks_stays(script: Any, tmp_path: Path) -> 
     text = page.read_text()
     assert text.startswith(f"# Speed\n{script.BEGIN}\n\nMeasured.") and text.endswith(f"{script.END}\nmore\n")
     assert "old" not in text
+    assert read(tmp_path / "assets" / "speed-networks.js") == script.data(rows(script))
     script.main(["--again", str(figures), "--page", str(page)])
     assert page.read_text() == text
 
@@ -88,5 +97,6 @@ def test_a_run_measures_every_pair_in_a_folder(script: Any, tmp_path: Path) -> N
         "numpy",
     ]
     subprocess.run([sys.executable, str(SCRIPT), *map(str, words)], check=True)
-    assert "| network | float | numpy | default | default is |" in page.read_text()
-    assert "| resnet_like |" in page.read_text()
+    assert "| files | numpy | default | slowest default |" in page.read_text()
+    (row,) = read(tmp_path / "assets" / "speed-networks.js").rows
+    assert row[:3] == ["resnet_like", "i8", "1"]

@@ -125,15 +125,18 @@ def _kept(folder: Path, network: Stored, target: str) -> Any:
 
 
 def _trained(args: argparse.Namespace) -> None:
+    from data_file import assets, write
     from page import put
-    from trained import judge, markdown
+    from trained import judge, markdown, rows
 
     networks = [network for network, _ in _chosen(args) if network.many]
     targets = [t for t in ("rk3588.i8", "rk3588.fp16") if fnmatch.fnmatch(t, args.target)]
-    text = markdown({target: [judge(network, target) for network in networks] for target in targets})
-    print(text)
+    results = {target: [judge(network, target) for network in networks] for target in targets}
+    found = rows(results)
+    print("\n".join("  ".join(cells) for cells in found.rows))
     if args.markdown:
-        put(args.markdown, "trained", text)
+        put(args.markdown, "trained", markdown(results))
+        write(assets(args.markdown, "trained"), "Trained networks of tools/zoo.", found)
 
 
 def _layers(args: argparse.Namespace) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["header", "percent", "row"]
+__all__ = ["percent", "row"]
 
 
 def percent(share: float) -> str:
@@ -13,8 +13,3 @@ def percent(share: float) -> str:
 def row(*cells: object) -> str:
     """One line of a table."""
     return f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |"
-
-
-def header(*cells: str) -> str:
-    """The first two lines of a table."""
-    return f"{row(*cells)}\n|{'---|' * len(cells)}"

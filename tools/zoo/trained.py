@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
-from cells import header, row
+from cells import row
+from data_file import DataTable
 from meanings import MEANINGS
 from numpy.typing import NDArray
 from stored import Stored
+from targets import places
 
-__all__ = ["Agreement", "Trained", "judge", "markdown"]
+__all__ = ["Agreement", "Trained", "judge", "markdown", "rows"]
 
 Array = NDArray[Any]
 
@@ -121,45 +123,49 @@ def _steps(
 
 
 def markdown(results: Mapping[str, Sequence[Trained]]) -> str:
-    """The section: what was measured, then a table for each target."""
+    """The section: what was measured, and a summary for each target."""
     networks = [r.network for r in next(iter(results.values()))]
-    packages = {network.facts["package"]["name"]: network.facts["package"] for network in networks}
-    listed = ", ".join(
-        f"{p['name']} {p['version']} ({p['licence']})"
-        for p in sorted(packages.values(), key=lambda p: p["name"])
-    )
+    packages = {network.facts["package"]["name"] for network in networks}
     start = (
-        f"{len(networks)} networks with the weights that packages ship: {listed}. Calibrated with {networks[0].calibrations} "
-        f"real inputs, compared on {networks[0].many} others."
+        f"{len(networks)} networks with the weights that {len(packages)} packages ship, calibrated with "
+        f"{networks[0].calibrations} real inputs, compared on {networks[0].many} others.\n"
     )
-    return "\n".join([start, "", *(_table(target, found) for target, found in results.items())])
-
-
-def _table(target: str, results: Sequence[Trained]) -> str:
-    soc, _, dtype = target.partition(".")
-    lines = [f"**{soc.upper()}, {'int8' if dtype == 'i8' else dtype}.** {_summary(results)}\n"]
-    heads = (
-        "network",
-        "package",
-        "what a user reads",
-        "simulator to float",
-        "ours to float",
-        "ours to simulator",
+    table = [row("", "as near to float as the simulator", *_SIDES), f"|---{'|---:' * (len(_SIDES) + 1)}|"]
+    table += [row(*_summary(target, found)) for target, found in results.items()]
+    return "\n".join(
+        [
+            start,
+            *table,
+            "",
+            "Medians of the readings in per cent.\n",
+            "[Networks](assets/fidelity-trained.js)",
+        ]
     )
-    lines.append(header(*heads, "within one step") if dtype == "i8" else header(*heads))
-    for r in results:
-        facts = r.network.facts
-        meaning = MEANINGS[facts["meaning"]]
-        cells = [f"`{r.network.name}`", facts["package"]["name"], f"{meaning.told}, {meaning.unit}"]
-        if r.both is None:
-            cells += [f"not converted: {' '.join(r.note.split())[:120]}", "", ""]
-        else:
-            cells += [_cell(a, meaning.unit) for a in (r.simulator, r.ours, r.both)]
-        lines.append(row(*cells, _within(r)) if dtype == "i8" else row(*cells))
-    return "\n".join(lines) + "\n"
 
 
-def _summary(results: Sequence[Trained]) -> str:
+_SIDES = ("simulator to float", "ours to float", "ours to simulator")
+COLUMNS = ("network", "type", "what a user reads", *_SIDES, "within one step", "package", "licence")
+FILTERS = ("type", "what a user reads", "package")
+
+
+def rows(results: Mapping[str, Sequence[Trained]]) -> DataTable:
+    """A row per network and type."""
+    found = []
+    for target, trained in results.items():
+        kind = places(target)["type"]
+        for r in trained:
+            package = r.network.facts["package"]
+            meaning = MEANINGS[r.network.facts["meaning"]]
+            cells = [f"not converted: {' '.join(r.note.split())[:120]}", "", ""]
+            if r.both is not None:
+                cells = [_cell(a, meaning.unit) for a in (r.simulator, r.ours, r.both)]
+            told = f"{meaning.told}, {meaning.unit}"
+            shipped = f"{package['name']} {package['version']}", package["licence"]
+            found.append([r.network.name, kind, told, *cells, _within(r), *shipped])
+    return DataTable(COLUMNS, FILTERS, found)
+
+
+def _summary(target: str, results: Sequence[Trained]) -> tuple[str, ...]:
     """How often ours is as near to the float network as the simulator, and the medians of what is told in percent."""
     told = [r for r in results if r.both is not None]
     near = sum(r.ours.cosine >= r.simulator.cosine - ALIKE for r in told if r.ours and r.simulator)
@@ -168,10 +174,11 @@ def _summary(results: Sequence[Trained]) -> str:
         float(np.median([a.reading for r in shares for a in (getattr(r, side),) if a is not None]))
         for side in ("simulator", "ours", "both")
     ]
+    cells = places(target)
     return (
-        f"Of {len(told)} networks ours is as near to the float network as the simulator in {near} (cosine at most {ALIKE:g} "
-        f"less). Median of the readings that are shares: simulator to float {medians[0]:.1f} %, ours to float {medians[1]:.1f} %, "
-        f"ours to simulator {medians[2]:.1f} %."
+        f"{cells['SoC']}, {cells['type']}",
+        f"{near} of {len(told)}",
+        *(f"{found:.1f} %" for found in medians),
     )
 
 
@@ -180,7 +187,7 @@ def _cell(agreement: Optional[Agreement], unit: str) -> str:
     if np.isnan(agreement.cosine):
         return "not finite"
     figure = f"{agreement.reading:.1f}" if unit.startswith("%") else f"{agreement.reading:.2f}"
-    return f"**{figure}** ({agreement.cosine:.4f})"
+    return f"{figure} ({agreement.cosine:.4f})"
 
 
 def _within(result: Trained) -> str:
