@@ -70,6 +70,8 @@ class Soc(NamedTuple):
     """The real runtime has no common path (inputs_set, outputs_get); the CPU reference has both."""
     matmul: Optional[MatmulFacts] = None
     """None: not possible, or in no document (rv1126b)."""
+    machine: str = "aarch64"
+    """What ``uname -m`` says on a board."""
 
     def lanes(self, dtype: DType) -> int:
         """C2, the lanes of NC1HWC2 for an element type (8 and 16 bit types; others have none: 1)."""
@@ -175,28 +177,28 @@ SOCS = (
         compatible=("rv1103",), chip_family=0,
         family="RKNPU t3", npu_model="RKNPU2-T3", generation="rknpu2",
         accepts=("rv1103", "rv1106"), cores=1, masks=(),
-        c2={"int8": 16, "float16": 8}, align=16, zero_copy_only=True,
+        c2={"int8": 16, "float16": 8}, align=16, zero_copy_only=True, machine="armv7l",
     ),
     Soc(
         name="rv1106", names=("RV1106", "RV1106G2", "RV1106G3"),
         compatible=("rv1106", "rv1106g2", "rv1106g3"), chip_family=0,
         family="RKNPU t3", npu_model="RKNPU2-T3", generation="rknpu2",
         accepts=("rv1103", "rv1106"), cores=1, masks=(),
-        c2={"int8": 16, "float16": 8}, align=16, zero_copy_only=True,
+        c2={"int8": 16, "float16": 8}, align=16, zero_copy_only=True, machine="armv7l",
     ),
     Soc(
         name="rv1103b", names=("RV1103B",),
         compatible=("rv1103b",), chip_family=0,
         family="RKNPU w1", npu_model="RKNPU2-W1", generation="rknpu2",
         accepts=("rv1103b", "rv1106b"), cores=1, masks=(),
-        c2={"int8": 8, "float16": 4}, align=16, zero_copy_only=True,
+        c2={"int8": 8, "float16": 4}, align=16, zero_copy_only=True, machine="armv7l",
     ),
     Soc(
         name="rv1106b", names=("RV1106B",),
         compatible=("rv1106b",), chip_family=0,
         family="RKNPU w1", npu_model="RKNPU2-W1", generation="rknpu2",
         accepts=("rv1103b", "rv1106b"), cores=1, masks=(),
-        c2={"int8": 8, "float16": 4}, align=16, zero_copy_only=True,
+        c2={"int8": 8, "float16": 4}, align=16, zero_copy_only=True, machine="armv7l",
     ),
     # Coprocessors (RKNN3 user guide 1.0.0, 4.2.1; RKNN3 C API reference 1.0.0). Their own models start with RKNX
     # and run on the device only; the CPU reference plays them with files of any RKNPU2 SoC, so accepts is empty.
@@ -243,14 +245,14 @@ SOCS = (
         compatible=("rv1109",), chip_family=0,
         family="RKNPU1", npu_model="RKNPU1", generation="rknpu1",
         accepts=("rv1109", "rv1126"), cores=1, masks=(),
-        c2={"int8": 1, "float16": 1}, align=1,
+        c2={"int8": 1, "float16": 1}, align=1, machine="armv7l",
     ),
     Soc(
         name="rv1126", names=("RV1126",),
         compatible=("rv1126",), chip_family=0,
         family="RKNPU1", npu_model="RKNPU1", generation="rknpu1",
         accepts=("rv1109", "rv1126"), cores=1, masks=(),
-        c2={"int8": 1, "float16": 1}, align=1,
+        c2={"int8": 1, "float16": 1}, align=1, machine="armv7l",
     ),
 )  # fmt: skip
 """Every SoC; the order is that of messages and lists."""

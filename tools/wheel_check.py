@@ -17,11 +17,11 @@ from pathlib import Path
 LIMIT = 20 << 20
 COMPILED = re.compile(
     r"rknnlite_librknnrt/lib/(x86_64|aarch64)-linux-gnu/(librknnm?rt\.so|librknn3?_api\.so"
-    r"|board/lib(rockit|mpimmz|rga)\.so|rkllm-[0-9.b]+/librkllmrt\.so|made-of)"
+    r"|board/lib(rockit|mpimmz|rga)\.so|played/played_board\.so|rkllm-[0-9.b]+/librkllmrt\.so|made-of)"
     r"|rknnlite_cpu/engines/native/lib/(x86_64-linux-gnu/(vnni512|vnni|avx2)\.so|aarch64-linux-gnu/(dotprod|plain)\.so"
     r"|(x86_64|aarch64)-linux-gnu/made-of)"
 )
-ALL_COMPILED = 33
+ALL_COMPILED = 35
 FLOOR = (2, 17)
 TOPS = {"rknnlite", "rknn3lite"}
 TRIALS = re.compile(r"rknnlite_(npu/kernel/trials|pytest/contract)/[^/]+\.rknn")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import platform
 import struct
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from rknnlite.files.reading import open_file
+from rknnlite.native.processors import machine
 
 __all__ = ["Elf", "ElfInvalid", "Kind", "Machine", "check_contents", "of_this_python", "read_header"]
 
@@ -106,21 +106,21 @@ def read_header(path: Path) -> Elf:
         )
     if head[:4] != b"\x7fELF" or len(head) < 52 or head[4] not in (1, 2):
         raise ElfInvalid(f"no shared library (no ELF header); {_AGAIN}")
-    kind, machine = struct.unpack_from("<HH", head, 16)
-    return Elf(32 * head[4], machine, kind)
+    kind, number = struct.unpack_from("<HH", head, 16)
+    return Elf(32 * head[4], number, kind)
 
 
 def of_this_python() -> Elf:
     """What this process can load; machine 0 where that is not known."""
     bits = 8 * ctypes.sizeof(ctypes.c_void_p)
-    name = platform.machine().lower()
+    name = machine().lower()
     if name in ("aarch64", "arm64", "armv8l", "armv7l", "armv6l"):
-        machine = Machine.AARCH64 if bits == 64 else Machine.ARMHF
+        number = Machine.AARCH64 if bits == 64 else Machine.ARMHF
     elif name in ("x86_64", "amd64", "i686", "i586"):
-        machine = Machine.X86_64 if bits == 64 else Machine.I386
+        number = Machine.X86_64 if bits == 64 else Machine.I386
     else:
         return _of_its_program(bits)
-    return Elf(bits, machine, Kind.SHARED)
+    return Elf(bits, number, Kind.SHARED)
 
 
 def _of_its_program(bits: int) -> Elf:

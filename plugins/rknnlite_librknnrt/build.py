@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import hashlib
 import os
-import platform
 import re
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from rknnlite import config
 from rknnlite._version import __version__
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.writing import write_file
+from rknnlite.native.processors import machine
 
 from . import recipe
 from .recipe import LIBRARY, RKLLM_LIBRARIES
@@ -157,7 +157,7 @@ def _of_the_system() -> Optional[Path]:
 
 def _prebuilt() -> Optional[Path]:
     """The wheel's library for this machine, where it can be loaded, and is made of the sources that lie here."""
-    file = _PREBUILT / f"{platform.machine()}-linux-gnu" / LIBRARY
+    file = _PREBUILT / f"{machine()}-linux-gnu" / LIBRARY
     fits = is_file(file) and _first_line(file.with_name(recipe.MADE_OF)) == recipe.digest() and _fits(file)
     return file if fits else None
 

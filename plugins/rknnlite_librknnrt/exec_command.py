@@ -14,7 +14,7 @@ from rknnlite_backend.library import DIRECTORIES, is_file
 from rknnlite import config
 from rknnlite.spi.command import Command, Console, Exit
 
-from . import build, recipe
+from . import build, played_board, recipe
 
 __all__ = ["COMMAND"]
 
@@ -32,17 +32,22 @@ class Exec(Command):
     examples = (
         "rknnlite exec -- ./program model.rknn picture.jpg",
         "rknnlite exec -- ctest --test-dir build",
+        "rknnlite exec --soc rk3588 -- python app.py",
         "RKNNLITE_RKLLM_MODEL=qwen3.gguf rknnlite exec -- python flask_server.py --rkllm_model_path qwen3.rkllm",
     )
     rest = True
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--soc", metavar="NAME", help="play a board with this SoC to the program and its children"
+        )
         parser.add_argument("program", nargs="*", metavar="-- PROGRAM", help="the program and its arguments")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if not args.rest:
             console.note("exec: name a program: rknnlite exec -- ./program ARGUMENTS")
             return Exit.USAGE
+        soc = played_board.playable(args.soc) if args.soc else None
         found = build.find(interpreter_is_named=True)
         for name in recipe.IN_ONE_FOLDER[1:]:
             build.beside(found, name)
@@ -56,6 +61,9 @@ class Exec(Command):
         environment = {"RKNNLITE_PYTHON": sys.executable, **os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
         if build.can_audit() or any(map(config.get, _OF_RKLLM)):
             environment["LD_AUDIT"] = ":".join([str(rkllm), *filter(None, [os.environ.get("LD_AUDIT")])])
+        if soc is not None:
+            environment.update(played_board.environment(soc, found, environment))
+            console.note(f"exec: {played_board.told(soc)}")
         try:
             _become(args.rest, environment)
         except OSError as error:

@@ -1,7 +1,7 @@
 """What the C libraries are made of, and what compiles them.
 
 librknnrt.so, librknnmrt.so for RV1103 and RV1106, librknn_api.so for toolkits 1.x, librknn3_api.so for hosts of RK182x,
-librkllmrt.so; and what stands for libraries that programs for RV1103 and RV1106 use besides.
+librkllmrt.so; what stands for libraries that programs for RV1103 and RV1106 use besides; and what plays a board to programs.
 
 librkllmrt.so is compiled once for each layout of its API, by the name ``rkllm-VERSION/librkllmrt.so``.
 
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
-    "BOARD_LIBRARIES", "CLIENT", "INCLUDE", "IN_ONE_FOLDER", "LIBRARIES", "LIBRARY", "MADE_OF", "MINI_LIBRARY",
+    "BOARD_LIBRARIES", "CLIENT", "INCLUDE", "IN_ONE_FOLDER", "LIBRARIES", "LIBRARY", "MADE_OF", "MINI_LIBRARY", "PLAYED_LIBRARY",
     "RKLLM_INCLUDE", "RKLLM_LIBRARIES", "RKNN1_LIBRARY", "RKNN3_LIBRARY", "command", "digest", "files", "flags", "glibc_needed",
     "include_flags", "version_flag",
 ]  # fmt: skip
@@ -30,6 +30,8 @@ LIBRARY, MINI_LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY = (
 IN_ONE_FOLDER = (LIBRARY, MINI_LIBRARY, RKNN1_LIBRARY, RKNN3_LIBRARY)
 BOARD_LIBRARIES = ("board/librockit.so", "board/libmpimmz.so", "board/librga.so")
 """What stands for libraries of boards, where a machine has none of them."""
+PLAYED_LIBRARY = "played/played_board.so"
+"""What is preloaded into programs that look for a board."""
 CLIENT, INCLUDE, RKLLM_INCLUDE = (
     Path(__file__).with_name(name) for name in ("client", "include", "rkllm_include")
 )
@@ -38,13 +40,14 @@ RKLLM_LIBRARIES = {
     version: f"rkllm-{version}/librkllmrt.so" for version in ("1.1.4", "1.2.0", "1.2.1b1", "1.2.3", "1.3.0")
 }
 """Last version of a layout -> its library."""
-LIBRARIES = (*IN_ONE_FOLDER, *BOARD_LIBRARIES, *RKLLM_LIBRARIES.values())
+LIBRARIES = (*IN_ONE_FOLDER, *BOARD_LIBRARIES, PLAYED_LIBRARY, *RKLLM_LIBRARIES.values())
 _COMMON = CLIENT / "common"
 _SOURCES = {
     LIBRARY: (_COMMON, CLIENT / "rknnrt", INCLUDE),
     MINI_LIBRARY: (_COMMON, CLIENT / "rknnrt", CLIENT / "rknnmrt", INCLUDE),
     RKNN1_LIBRARY: (_COMMON, CLIENT / "rknnrt", CLIENT / "rknn1", INCLUDE),
     RKNN3_LIBRARY: (_COMMON, CLIENT / "rknn3", INCLUDE),
+    PLAYED_LIBRARY: (CLIENT / "played",),
     **{name: (CLIENT / room,) for name, room in zip(BOARD_LIBRARIES, ("mpi", "mpi", "rga"))},
     **{
         name: (_COMMON, CLIENT / "rkllm", RKLLM_INCLUDE / version)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from rknnlite_graph.lowering import Form
 from rknnlite.errors import RknnError
 from rknnlite.files.reading import open_file
 from rknnlite.formats import Model, ModelFile
+from rknnlite.native.processors import machine
 from rknnlite.runtime import open_model
 from rknnlite.tensor import QuantParams, TensorAttr
 
@@ -129,7 +129,7 @@ def _answers(network: ModelProto, feeds: Sequence[dict[str, Array]]) -> list[Arr
 
 def _saturates() -> bool:
     """Whether onnxruntime's sums of products of 8 bits are cut off to 16 bits in between: x86 without VNNI."""
-    if platform.machine() != "x86_64":
+    if machine() != "x86_64":
         return False
     try:
         with open_file(_CPUINFO) as file:

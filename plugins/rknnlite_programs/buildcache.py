@@ -16,7 +16,6 @@ import fcntl
 import functools
 import hashlib
 import os
-import platform
 import shutil
 import stat
 import subprocess
@@ -268,7 +267,9 @@ def system() -> tuple[str, int, str]:
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (OSError, ValueError):  # not GNU's
         libc = ""
-    return platform.machine(), sys.maxsize, libc
+    from rknnlite.native.processors import machine  # as in for_this_processor
+
+    return machine(), sys.maxsize, libc
 
 
 def for_this_processor() -> list[str]:

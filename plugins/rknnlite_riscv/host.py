@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import platform
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from rknnlite_programs.childprocess import TIME_LIMIT, checked_limit
 from rknnlite import config
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
 from rknnlite.files.reading import open_file, read_bytes
+from rknnlite.native.processors import machine
 from rknnlite.spi import OpHost, PostProcess, Probe
 from rknnlite.tensor import TensorAttr
 
@@ -31,7 +31,7 @@ _STUB = Path(__file__).with_name("stub.c")
 _CPU = "rv64,v=true,vext_spec=v1.0"
 _HALF = re.compile(r"undefined reference to `(__(extend|trunc)\w*hf\w*)'")
 _PACKAGES = "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user"
-_NATIVE = platform.machine() == "riscv64"
+_NATIVE = machine() == "riscv64"
 
 
 def _compiler() -> str:

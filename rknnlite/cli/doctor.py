@@ -16,7 +16,7 @@ from ..commandline.readiness import ON_THE_CPU, not_ready, ready
 from ..errors import ModelInvalid
 from ..extras import EXTRAS
 from ..formats import ModelFile
-from ..native.board import Board
+from ..native.board import ROOT, Board
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
 from ..spi.finding import Finding, Level
 from . import health
@@ -81,7 +81,7 @@ class Doctor(Command):
         parser.add_argument(
             "--try-npu", action="store_true", help="run small models without the vendor's library"
         )
-        parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
+        parser.add_argument("--root", type=Path, default=ROOT, metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if not vendor_files.replaced():

@@ -135,8 +135,9 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     if command is None:
         _say_who_brings(given)
         return parser().parse_args(given)
-    own, rest = _split(given[1:]) if command.rest else (list(given[1:]), [])
-    args = _fill(Parser(prog=f"rknnlite {word}", **help_texts(command)), command).parse_intermixed_args(own)
+    takes = _fill(Parser(prog=f"rknnlite {word}", **help_texts(command)), command)
+    own, rest = _split(takes, given[1:]) if command.rest else (list(given[1:]), [])
+    args = takes.parse_intermixed_args(own)
     args.rest = rest
     return args
 
@@ -150,12 +151,13 @@ def _say_who_brings(given: Sequence[str]) -> None:
         raise SystemExit(_fail(Console(json="--json" in given), error, Exit.UNAVAILABLE))
 
 
-def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options of a command, and the words of the program that it runs."""
-    for at, word in enumerate(words):
-        if word == "--" or not word.startswith("-"):
-            return list(words[:at]), list(words[at + (word == "--") :])
-    return list(words), []
+def _split(parser: Parser, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of a command with their values, and the words of the program that it runs."""
+    valued = [name for action in parser._actions if action.nargs is None for name in action.option_strings]
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 1 + (words[at] in valued)
+    return list(words[:at]), list(words[at + (words[at : at + 1] == ["--"]) :])
 
 
 def parser() -> Parser:

@@ -15,10 +15,12 @@ from typing import Generic, Optional, TypeVar
 
 from .. import socs
 
-__all__ = ["Board", "Clock", "DeviceNode", "Reading", "Sram"]
+__all__ = ["ROOT", "Board", "Clock", "DeviceNode", "Reading", "Sram"]
 
 T = TypeVar("T")
 
+ROOT = Path("/proc/self/root" if os.path.isdir("/proc/self/root") else "/")  # noqa: PTH112
+"""This machine's own files, also where ``rknnlite exec --soc`` plays those of a board."""
 _VERSION = (
     "sys/kernel/debug/rknpu/version",
     "proc/rknpu/version",
@@ -79,14 +81,18 @@ class Sram:
 class Board:
     """Everything is read when it is asked for. ``root`` and ``may_use`` are replaced in tests."""
 
-    root: Path = Path("/")
+    root: Path = ROOT
     may_use: Callable[[Path], bool] = field(default=lambda path: os.access(path, os.R_OK | os.W_OK))
 
     # -- the machine --------------------------------------------------------------------------------------
 
+    def compatible(self) -> str:
+        """What the device tree says the machine is, in lower case; empty without one."""
+        return (self._text("proc/device-tree/compatible").value or "").lower()
+
     def soc(self) -> socs.Soc | None:
         """The SoC by the device tree; None on anything that is no Rockchip board."""
-        words = set(re.split(r"[,\0\s]+", (self._text("proc/device-tree/compatible").value or "").lower()))
+        words = set(re.split(r"[,\0\s]+", self.compatible()))
         return next((soc for soc in socs.table().values() if words & set(soc.compatible)), None)
 
     def model(self) -> str:

@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, Optional, TypeVar
 
-__all__ = ["HelperThreads", "big_cores", "features", "instructions", "processors", "stay_on"]
+__all__ = ["HelperThreads", "big_cores", "features", "instructions", "machine", "processors", "stay_on"]
 
 T = TypeVar("T")
 _Ends = SimpleQueue["tuple[int, Optional[BaseException]]"]
 _Task = tuple[Callable[[Any], None], Sequence[Any], int, _Ends]
 
 _BIG = 0.9  # of the highest clock
+_ELF_MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 
 
 def processors() -> int:
@@ -46,9 +47,19 @@ def features() -> str:
     return ""
 
 
+@functools.lru_cache(maxsize=1)
+def machine() -> str:
+    """What this Python is made for, in the words of ``uname -m``, which itself says a board's name in ``rknnlite exec --soc``."""
+    with contextlib.suppress(OSError), open("/proc/self/exe", "rb") as program:  # noqa: PTH123
+        found = _ELF_MACHINES.get(int.from_bytes(program.read(20)[18:], sys.byteorder))
+        if found:
+            return found
+    return os.uname().machine
+
+
 def instructions() -> str:
     """A short text that differs between processors with other instructions."""
-    return f"{os.uname().machine}-{zlib.crc32(features().encode()):08x}"
+    return f"{machine()}-{zlib.crc32(features().encode()):08x}"
 
 
 def stay_on(numbers: list[int]) -> None:

@@ -66,7 +66,7 @@ def test_junk(tmp_path: Path, content: bytes) -> None:
 
 
 def test_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("rknnlite_backend.elf.machine", lambda: "x86_64")
     path = tmp_path / "librknn3_api.so"
     path.write_bytes(b"\x7fELF\2" + bytes(13) + struct.pack("<H", 183) + bytes(44))
     with pytest.raises(LibraryWrongArchitecture, match="is for aarch64, this Python is x86_64"):

@@ -10,7 +10,7 @@ from typing import Union
 from rknnlite.commandline.devices import DEVICE
 from rknnlite.commandline.options import between
 from rknnlite.errors import DeviceUnavailable, ParamInvalid
-from rknnlite.native.board import Board, Reading
+from rknnlite.native.board import ROOT, Board, Reading
 from rknnlite.spi.command import Command, Console, Exit, Part
 
 from .board_sample import Sample, line, read
@@ -85,7 +85,7 @@ class Top(Command):
         )
         parser.add_argument("--key-file", metavar="FILE", help="holds a key of the server")
         parser.add_argument("--device", metavar="NAME", help=f"look at other machines instead: {DEVICE}")
-        parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
+        parser.add_argument("--root", type=Path, default=ROOT, metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if args.url and args.device:

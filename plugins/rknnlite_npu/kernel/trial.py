@@ -15,6 +15,7 @@ from rknnlite._version import __version__
 from rknnlite.errors import DeviceUnavailable, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.native.board import Board
+from rknnlite.native.processors import machine
 from rknnlite.socs import Soc
 from rknnlite.spi import Context, OpenOptions
 from rknnlite.spi.command import Column, Console, Exit, Line, Part, Table, Tone
@@ -154,7 +155,7 @@ def _head(found: FoundDevice, soc: Soc) -> list[str]:
     """Package, kernel, board, chip, driver: a line each."""
     board = Board()
     return [
-        f"rknnlite {__version__}, Linux {platform.release()} {platform.machine()}",
+        f"rknnlite {__version__}, Linux {platform.release()} {machine()}",
         f"{board.model() or 'unnamed board'}, {soc.name.upper()}",
         f"{found.path}, driver {found.driver}{_pooling(found)}",
     ]

@@ -14,6 +14,7 @@ from ... import config
 from ..._faces import vendor_files
 from ..._version import __version__
 from ...extras import EXTRAS
+from ...native.processors import machine
 from ...spi.finding import Finding, Level
 
 __all__ = ["configuration", "extras", "packages"]
@@ -32,7 +33,7 @@ def packages() -> Iterator[Finding]:
     topic = "software"
     yield from _vendor_wheel(topic)
     versions = f"rknnlite {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
-    yield Finding(topic, Level.OK, f"{versions}, {platform.machine()}, {_CORE}")
+    yield Finding(topic, Level.OK, f"{versions}, {machine()}, {_CORE}")
     yield from extras()
     yield from _compiler(topic)
 
