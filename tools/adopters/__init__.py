@@ -1,0 +1,1 @@
+"""Programs of others that run on rknnlite, unmodified: which, how, and what comes out of them."""
