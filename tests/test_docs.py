@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -321,6 +322,21 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert (path.parent / target).exists(), f"{name(path)} links to {link}, which does not exist"
         else:
             assert anchor in anchors, f"{name(path)} links to a heading {anchor!r}, which does not exist"
+
+
+def test_every_picture_is_made_by_a_command() -> None:
+    """CONTRIBUTING.md has a row for whatever documents show, or says that it is a drawing."""
+    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("`make pictures`")[2]
+    made = re.findall(r"`([\w/.*-]+\.(?:png|svg))`", told.partition("\n## ")[0])
+    patterns = [pattern if "/" in pattern else f"docs/images/{pattern}" for pattern in made]
+    assert len(patterns) > 5
+    for path in DOCUMENTS:
+        shown = re.findall(
+            r"(?:\]\(|src=\")([^)\s\"]+\.(?:png|svg|jpg))[)\"]", path.read_text(encoding="utf-8")
+        )
+        for picture in shown:
+            there = os.path.relpath(path.parent / picture, ROOT)
+            assert any(fnmatch(there, pattern) for pattern in patterns), f"{name(path)} shows {there}"
 
 
 def anchor_of(heading: str) -> str:
