@@ -427,6 +427,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         f'"{file}"' in index
         for file in ("assets/iframe-worker.js", "images/logo-white.svg", "images/logo.svg")
     )
+    brought = re.findall(r'<img[^>]*src="(examples/[^"]+)"', index)  # pictures from outside of docs/
+    assert brought and all((tmp_path / "site" / picture).is_file() for picture in brought)
     assert "rknnlite.Context.infer" in (tmp_path / "site/reference/opening.html").read_text(encoding="utf-8")
     for page in sorted((tmp_path / "site").rglob("*.html")):
         assert not re.search(

@@ -129,7 +129,7 @@ def badly_shown(site: Path, dark: bool) -> list[str]:
         body = re.search(r"<body>(\[.*\])\s*</body>", shown, re.DOTALL)
     if body is None:
         return ["the pages could not be measured"]
-    found = json.loads(html.unescape(body[1]))
+    found = dict.fromkeys(map(tuple, json.loads(html.unescape(body[1]))))  # mostly the same in both sizes
     return [
         f"{page.removeprefix(f'file://{site}/')}: {element} {what}: {text!r}"
         for page, element, what, text in found
