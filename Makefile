@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs docs-check man deb deb-arm64 pip-test prebuilt installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize sanitize-client arm64 arm64-npu arm64-engines clean FORCE
+.PHONY: help packages docs docs-check pictures man deb deb-arm64 pip-test prebuilt installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize sanitize-client arm64 arm64-npu arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -43,7 +43,8 @@ help:
 	@echo "make arm64-npu     tests of the backend npu on the rig's kernels, programs for arm64 under qemu (root)"
 	@echo "make arm64-engines the engines of the CPU reference on arm64 beside the numpy kernels (QEMU_CPU=cortex-a72, MODELS=...)"
 	@echo "make docs          the documentation as a site, build/site/index.html"
-	@echo "make docs-check    widths and search of that site in a headless Chromium (Debian: chromium), links to other sites"
+	@echo "make docs-check    widths, contrast and search of that site in a headless Chromium (Debian: chromium), links to other sites"
+	@echo "make pictures      the pictures of README, docs and examples, from the programs they show (Debian: chromium)"
 	@echo "make man           man pages and completion for bash, zsh and fish, build/man and build/completion"
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
 	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu; ARCH=armhf: 32 bit"
@@ -139,6 +140,12 @@ docs: $(VENV)/.with-docs
 docs-check: docs
 	"$(PY)" tools/site_check.py build/site
 	"$(PY)" tools/external_links.py
+
+pictures: $(VENV)/.with-test
+	"$(PY)" tools/example_pictures.py
+	"$(PY)" tools/terminal_pictures.py docs/images
+	"$(PY)" tools/screenshots.py
+	"$(PY)" tools/page_pictures.py
 
 man: $(VENV)/.with-demo
 	"$(PY)" -m rknnlite man build/man

@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -323,6 +324,21 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert anchor in anchors, f"{name(path)} links to a heading {anchor!r}, which does not exist"
 
 
+def test_every_picture_is_made_by_a_command() -> None:
+    """CONTRIBUTING.md has a row for whatever documents show, or says that it is a drawing."""
+    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("`make pictures`")[2]
+    made = re.findall(r"`([\w/.*-]+\.(?:png|svg))`", told.partition("\n## ")[0])
+    patterns = [pattern if "/" in pattern else f"docs/images/{pattern}" for pattern in made]
+    assert len(patterns) > 5
+    for path in DOCUMENTS:
+        shown = re.findall(
+            r"(?:\]\(|src=\")([^)\s\"]+\.(?:png|svg|jpg))[)\"]", path.read_text(encoding="utf-8")
+        )
+        for picture in shown:
+            there = os.path.relpath(path.parent / picture, ROOT)
+            assert any(fnmatch(there, pattern) for pattern in patterns), f"{name(path)} shows {there}"
+
+
 def anchor_of(heading: str) -> str:
     """The fragment that a heading gets."""
     words = re.sub(r"[^\w\- ]", "", heading.lstrip("#").strip().lower())
@@ -411,6 +427,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         f'"{file}"' in index
         for file in ("assets/iframe-worker.js", "images/logo-white.svg", "images/logo.svg")
     )
+    brought = re.findall(r'<img[^>]*src="(examples/[^"]+)"', index)  # pictures from outside of docs/
+    assert brought and all((tmp_path / "site" / picture).is_file() for picture in brought)
     assert "rknnlite.Context.infer" in (tmp_path / "site/reference/opening.html").read_text(encoding="utf-8")
     for page in sorted((tmp_path / "site").rglob("*.html")):
         assert not re.search(

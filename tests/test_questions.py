@@ -45,7 +45,7 @@ QUESTIONS = (
     row("Is my operator supported?", "coverage.md", "", "operator"),
     row("'Invalid RKNN model version 6'?", "troubleshooting.md", "opening-a-model", "model version 6", "runtime"),
     row("My file is for another SoC.", "troubleshooting.md", "opening-a-model", "target_platform", "share models"),
-    row("librknnrt.so is not found.", "librknnrt.md", "how-the-library-is-found", "RKNNLITE_LIBRARY", "/usr/lib"),
+    row("librknnrt.so is not found.", "librknnrt.md", "how-the-library-is-found", "RKNNLITE_LIBRARY"),
     row("I may not open the NPU's device.", "troubleshooting.md", "library-driver-device", "no permission", "group"),
     row("Docker without --privileged?", "docker.md", "", "--device", "renderD129"),
     row("Which core masks are legal here?", "pipelines.md", "core-masks", "RK3588", "RK3576", "RK3566"),

@@ -1,8 +1,10 @@
-"""Look at the built site in a headless Chromium: nothing is wider than its place at 1280 pixels, the search finds, tables filter.
+"""Look at the built site in a headless Chromium: on a desk and on a telephone, by day and by night; search in it, filter tables.
 
     python tools/site_check.py [build/site]
 
-The pages are opened from the file system, as a reader without a server does. Ends with 1 and a line per finding.
+Nothing is wider than its place at 1280 and 390 pixels, tables scroll in themselves, every text stands out from what is behind it
+in the light and in the dark scheme, and the search finds. The pages are opened from the file system, as a reader without a
+server does. Ends with 1 and a line per finding.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlencode
 
-WIDTH, HEIGHT = 1280, 900
+DESK, TELEPHONE = (1280, 900), (390, 844)
+LEAST_CONTRAST = 4.4
+"""Of text and its background, as WCAG 2 computes it, which asks for 4.5; numbers in code have 4.4 in the theme."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 QUERIES = {
     "core mask": "pipelines.html",
@@ -34,18 +38,51 @@ TABLES = {
 
 MEASURE = """
 const found = []
-const look = page => new Promise(done => {
+const dark = %(dark)s
+const note = (page, element, what) => found.push([page, element.tagName + "." + element.className, what, element.textContent.trim().slice(0, 90)])
+
+const channels = colour => {
+  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true})
+  canvas.fillStyle = colour
+  canvas.fillRect(0, 0, 1, 1)
+  return [...canvas.getImageData(0, 0, 1, 1).data].map(value => value / 255)
+}
+const known = new Map()
+const colour = text => known.get(text) || known.set(text, channels(text)).get(text)
+const over = ([r, g, b, a], below) => [r, g, b].map((value, i) => value * a + below[i] * (1 - a))
+const background = (element, styled) => {
+  if (!element) return dark ? [0, 0, 0] : [1, 1, 1]
+  const own = colour(styled(element).backgroundColor)
+  return own[3] === 1 ? own.slice(0, 3) : over(own, background(element.parentElement, styled))
+}
+const luminance = rgb => rgb.map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0)
+const contrast = (element, styled) => {
+  const behind = background(element, styled)
+  const [low, high] = [luminance(over(colour(styled(element).color), behind)), luminance(behind)].sort((a, b) => a - b)
+  return (high + 0.05) / (low + 0.05)
+}
+
+const look = (page, width, height) => new Promise(done => {
   const frame = document.createElement("iframe")
-  frame.style = "width: %(width)spx; height: %(height)spx; border: 0"
+  frame.style = `width: ${width}px; height: ${height}px; border: 0; color-scheme: ${dark ? "dark" : "light"}`
   frame.onload = () => {
+    const styled = element => frame.contentWindow.getComputedStyle(element)
     const root = frame.contentDocument.documentElement
-    const note = (element, by) => found.push([page, element.tagName + "." + element.className, by, element.textContent.trim().slice(0, 90)])
-    if (root.scrollWidth > %(width)s) note(root, root.scrollWidth - %(width)s)
+    const scheme = frame.contentDocument.body.dataset.mdColorScheme
+    if ((scheme === "slate") !== dark) note(page, root, `is shown in the scheme ${scheme}`)
+    if (root.scrollWidth > width) note(page, root, `is ${root.scrollWidth - width} px too wide at ${width}`)
     for (const element of frame.contentDocument.querySelectorAll("article *")) {
-      if (element.matches(".md-typeset__scrollwrap")) continue  // tables of figures scroll in their frames
-      if (element.closest("svg") || frame.contentWindow.getComputedStyle(element).display === "inline") continue
+      if (element.closest("svg") || !element.getClientRects().length) continue
+      const words = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())
+      if (words && !element.matches(".headerlink")) {
+        const seen = contrast(element, styled)
+        if (seen < %(least)s) note(page, element, `has a contrast of ${seen.toFixed(1)} in the scheme ${scheme}`)
+      }
+      if (element.matches(".md-typeset__scrollwrap, .md-typeset__table")) continue  // tables scroll in their frames
+      if (width < 600 && element.matches("pre > code, p:has(> img)")) continue  // so do code and drawings on a telephone
+      if (styled(element).display === "inline" || styled(element).overflowX === "visible") continue
       const by = element.scrollWidth - element.clientWidth
-      if (element.clientWidth && by > 1 && frame.contentWindow.getComputedStyle(element).overflowX !== "visible") note(element, by)
+      if (element.clientWidth && by > 1) note(page, element, `is ${by} px too wide at ${width}`)
     }
     frame.remove()
     done()
@@ -54,7 +91,7 @@ const look = page => new Promise(done => {
   document.body.append(frame)
 })
 const all = async () => {
-  for (const page of %(pages)s) await look(page)
+  for (const page of %(pages)s) for (const [width, height] of %(sizes)s) await look(page, width, height)
   document.body.innerHTML = ""
   document.body.append(JSON.stringify(found))
 }
@@ -74,29 +111,34 @@ def dom(address: str, *flags: str) -> str:
     """What a page has become when its scripts have run."""
     with tempfile.TemporaryDirectory() as profile:
         words = [
-            browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={WIDTH},{HEIGHT}", f"--user-data-dir={profile}",
+            browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={DESK[0]},{DESK[1]}", f"--user-data-dir={profile}",
             "--virtual-time-budget=60000", *flags, "--dump-dom", address,
         ]  # fmt: skip
         done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     return done.stdout
 
 
-def too_wide(site: Path) -> list[str]:
-    """Elements of all pages that scroll sideways, by how many pixels."""
+def badly_shown(site: Path, dark: bool) -> list[str]:
+    """Elements of all pages that run out of their place, or hardly stand out, in one of the schemes."""
     pages = [f"file://{page}" for page in sorted(site.rglob("*.html")) if page.name != "404.html"]
-    script = MEASURE % {"width": WIDTH, "height": HEIGHT, "pages": json.dumps(pages)}
+    script = MEASURE % {
+        "pages": json.dumps(pages),
+        "sizes": json.dumps((DESK, TELEPHONE)),
+        "dark": json.dumps(dark),
+        "least": LEAST_CONTRAST,
+    }
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
     with tempfile.TemporaryDirectory() as folder:
         driver = Path(folder) / "driver.html"
         driver.write_text(f"<!doctype html><body><script>{script}</script></body>", encoding="utf-8")
-        body = re.search(
-            r"<body>(\[.*\])\s*</body>", dom(f"file://{driver}", "--allow-file-access-from-files"), re.DOTALL
-        )
+        shown = dom(f"file://{driver}", "--allow-file-access-from-files", scheme)
+        body = re.search(r"<body>(\[.*\])\s*</body>", shown, re.DOTALL)
     if body is None:
         return ["the pages could not be measured"]
-    found = json.loads(html.unescape(body[1]))
+    found = dict.fromkeys(map(tuple, json.loads(html.unescape(body[1]))))  # mostly the same in both sizes
     return [
-        f"{page.removeprefix(f'file://{site}/')}: {element} is {by} px too wide: {text!r}"
-        for page, element, by, text in found
+        f"{page.removeprefix(f'file://{site}/')}: {element} {what}: {text!r}"
+        for page, element, what, text in found
     ]
 
 
@@ -133,8 +175,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("site", nargs="?", type=Path, default=Path("build/site"))
     site = parser.parse_args().site.resolve()
-    problems = [*too_wide(site), *not_found(site), *no_tables(site)]
-    print("\n".join(problems) or f"site_check: every page fits {WIDTH} px, the search finds, tables filter")
+    shown = [finding for dark in (False, True) for finding in badly_shown(site, dark)]
+    problems = [*dict.fromkeys(shown), *not_found(site), *no_tables(site)]
+    sizes = " and ".join(str(width) for width, _ in (DESK, TELEPHONE))
+    print(
+        "\n".join(problems)
+        or f"site_check: every page fits {sizes} px and is readable in both schemes, the search finds, tables filter"
+    )
     return 1 if problems else 0
 
 
