@@ -53,6 +53,7 @@ def zoo(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     import stored
     import table
     import table_layers
+    import trained
 
     found = SimpleNamespace(
         answers=answers,
@@ -65,6 +66,7 @@ def zoo(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         stored=stored,
         table=table,
         table_layers=table_layers,
+        trained=trained,
     )
     for name in set(sys.modules) - before:
         if str(TOOLS) in str(getattr(sys.modules[name], "__file__", "")):
@@ -124,6 +126,30 @@ def test_a_conversion_that_failed_stands_in_the_tables(zoo: SimpleNamespace, tmp
         "torch.onnx, opset 12", "trained", "1x3x64x64", "6",
     ]  # fmt: skip
     assert "RK3588" not in zoo.table.markdown(results).partition("| SoC, type |")[2]  # nothing to count
+
+
+def test_trained_networks_are_rows_and_a_summary(zoo: SimpleNamespace) -> None:
+    """Readings with their cosines, what was not converted, and medians of those that are shares."""
+    package = {"name": "reader", "version": "1.0", "licence": "MIT"}
+    facts = {"meaning": "text", "package": package, "calibrations": 20, "many": 24}
+    network = SimpleNamespace(name="reader_net", facts=facts, calibrations=20, many=24)
+    simulator, ours, both = (
+        zoo.trained.Agreement(c, r) for c, r in ((0.99, 98.0), (0.995, 97.0), (1.0, 100.0))
+    )
+    good = zoo.trained.Trained(network, simulator, ours, both, within=0.9, steps=3)
+    results = {"rk3588.i8": [good, zoo.trained.Trained(network, note="exit 1: no")]}
+    first, second = zoo.trained.rows(results).rows
+    assert first[:2] == ["reader_net", "int8"]
+    assert first[3:] == [
+        "98.0 (0.9900)",
+        "97.0 (0.9950)",
+        "100.0 (1.0000)",
+        "90.0 %, 3 at most",
+        "reader 1.0",
+        "MIT",
+    ]
+    assert second[3] == "not converted: exit 1: no"
+    assert "| RK3588, int8 | 1 of 1 | 98.0 % | 97.0 % | 100.0 % |" in zoo.trained.markdown(results)
 
 
 def test_rounding_of_what_the_simulator_kept(zoo: SimpleNamespace) -> None:

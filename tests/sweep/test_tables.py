@@ -92,6 +92,41 @@ def test_totals_of_networks_are_those_of_the_rows() -> None:
         assert share == f"{100 * (int(good) + int(explained)) / int(converted):.2f}".rstrip("0") + " %"
 
 
+def test_results_become_rows_and_totals() -> None:
+    """SoCs with one outcome share a row; a difference has its reason, a refusal what it matches with."""
+    script = """
+import json, report
+from compare import Outcome, Result
+from judge import Verdict
+from proof import Proof
+good, off = Verdict(1.0, "LSB", 1.0, 0.99, True), Verdict(3.0, "LSB", 0.99, 0.5, False)
+told = Result("celu", "rv1106.i8", Outcome.MATCHES, (good,))
+results = [
+    Result("relu", "rk3588.i8", Outcome.MATCHES, (good,)),
+    Result("relu", "rk3568.i8", Outcome.MATCHES, (good,)),
+    Result("odd", "rk3588.i8", Outcome.DIFFERS, (off,), str(off), proof=Proof.NEARER),
+    Result("celu", "rv1106.i8", Outcome.REFUSED, note="no attributes", told=told),
+    Result("mod", "rk3588.i8", Outcome.UNCONVERTED, note="exit 1: no; try another"),
+    Result("later", "rk3588.i8", Outcome.WAITING),
+]
+table = report.rows(results, {case: case.title() for case in ("relu", "odd", "celu", "mod", "later")})
+print(json.dumps([table.rows, report.markdown(results, "")]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT / "tools" / "sweep", capture_output=True, text=True, check=True
+    )  # fmt: skip
+    found, page = json.loads(done.stdout)
+    assert found[0] == ["relu", "Relu", "RK3588, RK3568", "int8", "matches", "1 LSB", "", "6"]
+    assert found[1][4:6] == ["differs", "3 LSB"] and found[1][6].endswith("proven to be no error: nearer")
+    assert found[2][2:] == [
+        "RV1106", "int8", "needs attributes", "", "with them given: 1 LSB, cos 1.000000, 99.0 % equal", "mini",
+    ]  # fmt: skip
+    assert found[3][4:7] == ["not converted", "", "exit 1: no"]
+    assert len(found) == 4
+    assert "| RK3588 int8 | 2 | 1 | 1 | 100.0 % | 100.0 % |" in page
+    assert "| RV1106 int8 | 1 | 0 | 0 | 0.0 % | 100.0 % |" in page
+
+
 def test_random_cases_are_those_of_the_verdicts() -> None:
     """Section and rows, made anew of tools/sweep/verdicts.txt."""
     script = """
