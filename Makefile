@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs docs-check pictures man deb deb-arm64 pip-test prebuilt installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize sanitize-client arm64 arm64-npu arm64-engines clean FORCE
+.PHONY: help packages docs docs-check pictures man deb deb-arm64 pip-test prebuilt release release-check installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize sanitize-client arm64 arm64-npu arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -49,6 +49,8 @@ help:
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
 	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu; ARCH=armhf: 32 bit"
 	@echo "make prebuilt       compiled libraries for wheels (librknnrt.so, the native engine): x86-64, aarch64, glibc 2.17 (ziglang from PyPI, else gcc)"
+	@echo "make release        sdist, wheels for x86-64 and aarch64, SBOM, sums in build/release: twice, and compared (RELEASE_WITHOUT_ZIG=1: this machine)"
+	@echo "make release-check  that, and installs and runs it; versions and public names agree: whether a release can be made"
 	@echo "make pip-test      wheel and sdist, tried in fresh environments with the oldest and the newest dependencies"
 	@echo "make installed-size what a PC gets by pip, with and without an engine, in MB; fails over the limits"
 	@echo "make bare-test     demo, examples, fast tests without compilers and optional packages: skips are allowed, failures are not"
@@ -169,6 +171,12 @@ prebuilt: $(VENV)/.made
 	$(PIP) "ziglang>=0.11" || echo "make: goes on with the compilers that are here"
 	"$(PY)" tools/librknnrt.py
 	"$(PY)" tools/native_engine.py
+
+release:
+	PYTHON="$(PYTHON)" tools/release/build.sh build/release
+
+release-check:
+	PYTHON="$(PYTHON)" tools/release/check.sh build/release
 
 installed-size:
 	"$(PYTHON)" tools/installed_size.py

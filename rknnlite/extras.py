@@ -15,22 +15,31 @@ from .errors import BackendUnavailable
 
 __all__ = ["EXTRAS", "OWN_PLUGINS", "EntryPoint", "Extra", "OwnPlugin", "entry_points", "missing"]
 
+PUBLISHED = False
+"""Whether an index of packages has rknnlite. Until then nobody is sent there for it: whoever took the name would get our users."""
+
 
 class Extra(NamedTuple):
-    """One extra. ``modules`` are its import names; ``absent`` says what Debian 12 does not have."""
+    """One extra. ``modules`` are import names, ``packages`` bring them; ``absent`` says what Debian 12 does not have."""
 
     name: str
     purpose: str
     modules: tuple[str, ...]
+    packages: tuple[str, ...]
     debian: tuple[str, ...]
     absent: str = ""
+
+    @property
+    def wanted(self) -> str:
+        """What pip is asked for; packages by their own names are right whether rknnlite came as checkout, wheel or URL."""
+        return f"'rknnlite[{self.name}]'" if PUBLISHED else " ".join(self.packages)
 
     @property
     def remedy(self) -> str:
         """How to get it, with pip and with apt."""
         packages = f"apt install {' '.join(self.debian)}; " if self.debian else ""
         lacking = f"Debian 12 has no {self.absent}" if self.absent else ""
-        return f"pip install 'rknnlite[{self.name}]' (Debian: {(packages + lacking).rstrip('; ')})"
+        return f"pip install {self.wanted} (extra {self.name}; Debian: {(packages + lacking).rstrip('; ')})"
 
     @property
     def lacking(self) -> list[str]:
@@ -45,72 +54,43 @@ def _is_there(module: str) -> bool:
         return False
 
 
+def _extra(name: str, purpose: str, modules: str, packages: str, debian: str = "", absent: str = "") -> Extra:
+    return Extra(
+        name, purpose, tuple(modules.split()), tuple(packages.split()), tuple(debian.split()), absent
+    )
+
+
 EXTRAS = {
     extra.name: extra
     for extra in (
-        Extra("pictures", "pictures on the command line", ("PIL",), ("python3-pil",)),
-        Extra(
-            "cpu",
-            "examples, cameras, depthwise and float16 layers without an engine",
-            ("cv2",),
-            ("python3-opencv",),
-        ),
-        Extra(
-            "llm",
-            "chat templates of language models, and faster tokenizers",
-            ("tokenizers", "jinja2"),
-            ("python3-jinja2",),
-            "tokenizers",
-        ),
-        Extra("gguf", "GGUF files into export-llm", ("gguf",), (), "gguf"),
-        Extra("constraints", "answers bound to a schema or a grammar", ("llguidance",), (), "llguidance"),
-        Extra(
-            "fast",
-            "an engine under the CPU reference; ONNX files: compare, export-onnx, port",
-            ("onnx", "onnxruntime"),
-            ("python3-onnx",),
-            "onnxruntime",
-        ),
-        Extra("openvino", "another engine, for x86", ("onnx", "openvino"), ("python3-onnx",), "openvino"),
-        Extra(
-            "server",
-            "servers of models",
-            (
-                "starlette",
-                "uvicorn",
-                "jinja2",
-                "tokenizers",
-                "prometheus_client",
-                "llguidance",
-                "grpc",
-                "google.protobuf",
-            ),
-            (
-                "python3-starlette",
-                "python3-uvicorn",
-                "python3-jinja2",
-                "python3-prometheus-client",
-                "python3-grpcio",
-                "python3-protobuf",
-            ),
-            "tokenizers and llguidance",
-        ),
-        Extra(
-            "remote",
-            "models on boards from afar",
-            ("grpc", "google.protobuf"),
-            ("python3-grpcio", "python3-protobuf"),
-        ),
-        Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
-        Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
-        Extra("sound", "speech in FLAC, MP3 and Ogg", ("soundfile",), ("python3-soundfile",)),
-        Extra("ray", "fleets of boards on Ray", ("ray",), (), "ray"),
-        Extra("rich", "colours on a terminal", ("rich",), ("python3-rich",)),
-        Extra("otel", "traces", ("opentelemetry.sdk", "opentelemetry.exporter"), (), "opentelemetry"),
-        Extra("completion", "completion for shells", ("shtab",), ("python3-shtab",)),
-        Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
+        _extra("pictures", "pictures on the command line", "PIL", "pillow", "python3-pil"),
+        _extra("cpu", "examples, cameras, depthwise and float16 layers without an engine", "cv2", "opencv-python-headless",
+               "python3-opencv"),
+        _extra("llm", "chat templates of language models, and faster tokenizers", "tokenizers jinja2", "tokenizers jinja2",
+               "python3-jinja2", "tokenizers"),
+        _extra("gguf", "GGUF files into export-llm", "gguf", "gguf", absent="gguf"),
+        _extra("constraints", "answers bound to a schema or a grammar", "llguidance", "llguidance", absent="llguidance"),
+        _extra("fast", "an engine under the CPU reference; ONNX files: compare, export-onnx, port", "onnx onnxruntime",
+               "onnx onnxruntime", "python3-onnx", "onnxruntime"),
+        _extra("openvino", "another engine, for x86", "onnx openvino", "onnx openvino", "python3-onnx", "openvino"),
+        _extra("server", "servers of models",
+               "starlette uvicorn jinja2 tokenizers prometheus_client llguidance grpc google.protobuf",
+               "starlette uvicorn jinja2 tokenizers prometheus-client llguidance grpcio protobuf",
+               "python3-starlette python3-uvicorn python3-jinja2 python3-prometheus-client python3-grpcio python3-protobuf",
+               "tokenizers and llguidance"),
+        _extra("remote", "models on boards from afar", "grpc google.protobuf", "grpcio protobuf",
+               "python3-grpcio python3-protobuf"),
+        _extra("html", "pages of perf and compare", "jinja2", "jinja2", "python3-jinja2"),
+        _extra("plot", "PNG pictures", "matplotlib", "matplotlib", "python3-matplotlib"),
+        _extra("sound", "speech in FLAC, MP3 and Ogg", "soundfile", "soundfile", "python3-soundfile"),
+        _extra("ray", "fleets of boards on Ray", "ray", "'ray[data,serve]'", absent="ray"),
+        _extra("rich", "colours on a terminal", "rich", "rich", "python3-rich"),
+        _extra("otel", "traces", "opentelemetry.sdk opentelemetry.exporter",
+               "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http", absent="opentelemetry"),
+        _extra("completion", "completion for shells", "shtab", "shtab", "python3-shtab"),
+        _extra("opencl", "GPU operators", "pyopencl", "pyopencl", "python3-pyopencl pocl-opencl-icd"),
     )
-}
+}  # fmt: skip
 
 
 class OwnPlugin(NamedTuple):

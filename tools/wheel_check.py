@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Look into wheel and sdist:   tools/wheel_check.py WHEEL SDIST WHEEL_OF_SDIST
 
-The wheel is small, for any machine, and holds packages and nothing else; the sdist holds what a build and the tests need.
+The wheel is small, for any machine or for one, and holds packages and nothing else; the sdist holds what a build and the tests need.
 A wheel made of the sdist lacks nothing but the libraries that were compiled for the wheel: programs in other languages and the
 native engine have them for two machines, chosen where they are used, so that the wheel stays one for all.
 """
@@ -21,7 +21,9 @@ COMPILED = re.compile(
     r"|rknnlite_cpu/engines/native/lib/(x86_64-linux-gnu/(vnni512|vnni|avx2)\.so|aarch64-linux-gnu/(dotprod|plain)\.so"
     r"|(x86_64|aarch64)-linux-gnu/made-of)"
 )
-ALL_COMPILED = 35
+MANY = {"x86_64": 18, "aarch64": 17}
+"""How many files these are."""
+NAME = re.compile(r"rknnlite-[^-]+-py3-none-(any|manylinux_\d+_\d+_(x86_64|aarch64)(\.\w+)?)\.whl")
 FLOOR = (2, 17)
 TOPS = {"rknnlite", "rknn3lite"}
 TRIALS = re.compile(r"rknnlite_(npu/kernel/trials|pytest/contract)/[^/]+\.rknn")
@@ -45,7 +47,7 @@ SUFFIXES = {
 
 def check_wheel(path: Path) -> None:
     """Name, size, contents."""
-    assert path.name.endswith("-py3-none-any.whl"), f"{path.name} is not for any machine"
+    assert NAME.fullmatch(path.name), f"{path.name} is for something else than any Python on Linux"
     size = path.stat().st_size
     assert size < LIMIT, f"{path.name} has {size} bytes, at most {LIMIT} are allowed"
     names = [name for name in zipfile.ZipFile(path).namelist() if ".dist-info/" not in name]
@@ -94,9 +96,14 @@ def check_compiled(path: Path, of_sdist: Path) -> None:
                 "" if needed <= FLOOR else "; older systems compile their own (ziglang makes one for 2.17)"
             )
             print(f"{name}: for glibc {needed[0]}.{needed[1]} and newer{newer}")
-    if len(compiled) < ALL_COMPILED:
+    named = NAME.fullmatch(path.name)
+    machine = named[2] if named else None
+    whole = MANY[machine] if machine else sum(MANY.values())
+    foreign = [name for name in compiled if machine and f"/{machine}-linux-gnu/" not in name]
+    assert not foreign, f"{path.name} holds libraries of another machine: {foreign[:3]}"
+    if len(compiled) < whole:
         print(
-            f"{path.name}: of {ALL_COMPILED} files of compiled libraries it has {len(compiled)}; others compile their own"
+            f"{path.name}: of {whole} files of compiled libraries it has {len(compiled)}; others compile their own"
         )
 
 

@@ -5,7 +5,7 @@
     python test.py python c        # some of: python, c, opencl, gpu
 
 On a board librknnrt runs the model, elsewhere the CPU reference does; nothing here depends on which.
-c and gpu need a C compiler, opencl and gpu need rknnlite[opencl] and an OpenCL driver (pocl-opencl-icd on a PC),
+c and gpu need a C compiler, opencl and gpu need pyopencl and an OpenCL driver (pocl-opencl-icd on a PC),
 gpu also the packages ocl-icd-opencl-dev and opencl-headers.
 """
 

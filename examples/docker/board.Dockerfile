@@ -5,8 +5,7 @@
 FROM python:3.12-slim
 WORKDIR /app
 COPY requirements.txt ./
-COPY wheels wheels
-RUN pip install --no-cache-dir --find-links wheels -r requirements.txt
+RUN pip install --no-cache-dir -r requirements.txt
 COPY detect.py ./
 COPY models models
 RUN rknnlite check models/*.rknn

@@ -1,10 +1,9 @@
-# A board program on any machine: the CPU reference computes. Beside this file: requirements.txt, detect.py, models/, and
-# wheels/ where pip finds rknnlite in no index.
+# A board program on any machine: the CPU reference computes. Beside this file: requirements.txt, which says where the wheel of
+# rknnlite lies, detect.py, models/.
 FROM python:3.12-slim
 WORKDIR /app
 COPY requirements.txt ./
-COPY wheels wheels
-RUN pip install --no-cache-dir --find-links wheels -r requirements.txt
+RUN pip install --no-cache-dir -r requirements.txt
 COPY detect.py ./
 COPY models models
 RUN rknnlite check models/*.rknn

@@ -28,7 +28,7 @@ try:
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 except ImportError as error:
-    sys.exit(f"{error}: pip install 'rknnlite[ray]' opencv-python-headless scikit-learn")
+    sys.exit(f"{error}: pip install 'ray[data,serve]' opencv-python-headless scikit-learn")
 
 ray.cloudpickle.register_pickle_by_value(digits)  # the boards do not have that file
 MODEL = RESNET / "resnet18_for_RK3588.rknn"

@@ -24,7 +24,7 @@ try:
     from cluster import connected
     from ray import serve
 except ImportError as error:
-    sys.exit(f"{error}: pip install 'rknnlite[ray]'")
+    sys.exit(f"{error}: pip install 'ray[data,serve]'")
 
 from rknnlite_ray import deployment, typed_errors, wanted
 

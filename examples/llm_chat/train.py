@@ -1,6 +1,6 @@
 """Train the model of this example and export it: 21 minutes of one core.
 
-    pip install torch transformers "rknnlite[llm]"
+    pip install torch transformers '.[llm]'
     python train.py [--steps 4500] [--out models/tiny]
 
 A byte-level BPE tokenizer of 640 tokens and a Qwen2-architecture model of 0.9 million parameters learn the made

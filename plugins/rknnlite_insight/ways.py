@@ -117,7 +117,7 @@ def compare_ways(
 
 def _why(error: RknnError, way: str) -> str:
     if way == "machine" and isinstance(error, BackendUnavailable):
-        return "the machine is not installed (rknnlite[npu])"
+        return "the machine is not installed (Debian: python3-rknnlite-npu)"
     return str(error)
 
 

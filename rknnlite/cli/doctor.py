@@ -143,7 +143,7 @@ def _extras() -> Table:
             extra.name,
             extra.purpose,
             ", ".join(extra.lacking),
-            f"'rknnlite[{extra.name}]'",
+            extra.wanted,
             " ".join(extra.debian),
         ]
         for extra in EXTRAS.values()

@@ -158,4 +158,4 @@ def test_completion_without_shtab(call: Call, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "shtab", None)
     done = call("completion", "bash")
     assert done.code == Exit.UNAVAILABLE
-    assert "rknnlite[completion]" in done.err and "python3-shtab" in done.err
+    assert "pip install shtab (extra completion" in done.err and "python3-shtab" in done.err

@@ -269,7 +269,7 @@ def test_a_missing_extra_names_pip_and_debian(call: Call, monkeypatch: pytest.Mo
     monkeypatch.setenv("RKNNLITE_OPENCV", "0")
     done = call("run", RESNET, DIGIT)
     assert done.code == Exit.UNAVAILABLE
-    assert "rknnlite[pictures]" in done.err
+    assert "pip install pillow (extra pictures" in done.err
     assert "python3-pil" in done.err
 
 

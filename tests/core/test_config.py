@@ -151,7 +151,7 @@ def test_extras_are_those_of_the_distribution() -> None:
     for extra in EXTRAS.values():
         assert re.search(rf"^{extra.name} = \[", declared, re.MULTILINE)
     text = str(missing("plot", "plots need matplotlib"))
-    assert "rknnlite[plot]" in text
+    assert "pip install matplotlib (extra plot" in text
     assert "python3-matplotlib" in text
 
 

@@ -35,9 +35,9 @@ def documents() -> list[Any]:
 @pytest.mark.parametrize(
     ("program", "hidden", "text"),
     [
-        ("evaluate.py", "ray", "rknnlite[ray]"),
+        ("evaluate.py", "ray", "ray[data,serve]"),
         ("evaluate.py", "sklearn", "scikit-learn"),
-        ("serve.py", "ray", "rknnlite[ray]"),
+        ("serve.py", "ray", "ray[data,serve]"),
     ],
 )
 def test_an_example_says_what_it_lacks(program: str, hidden: str, text: str, tmp_path: Path) -> None:

@@ -94,9 +94,7 @@ def needs(*names: str) -> None:
 
 def skip_for_want(output: str) -> None:
     """Skip the test when its child process says that something is missing, and it is; else nothing."""
-    lacking = [
-        module for extra in re.findall(r"rknnlite\[(\w+)\]", output) for module in EXTRAS[extra].lacking
-    ]
+    lacking = [module for extra in re.findall(r"\(extra (\w+);", output) for module in EXTRAS[extra].lacking]
     needs(*lacking, *re.findall(r"No module named '(\w+)", output))
     if re.search(
         r"No such file or directory: '(cc|gcc)'|no C compiler|(cc|gcc): (command )?not found", output

@@ -7,14 +7,9 @@ set -euo pipefail
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 
+tools/release/version.sh >/dev/null
 version=$(dpkg-parsechangelog -S Version)
 upstream=${version%-*}
-# A candidate comes before its release: 1.0.0rc1 is Debian's 1.0.0~rc1.
-ours=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' rknnlite/_version.py | sed -E 's/(a|b|rc|\.?dev)([0-9]+)$/~\1\2/')
-[ "$upstream" = "$ours" ] || {
-    echo "source.sh: debian/changelog says $upstream, rknnlite/_version.py $ours; run: dch -v $ours-1" >&2
-    exit 1
-}
 
 tree=$folder/rknnlite-$upstream
 rm -rf "$tree"

@@ -60,16 +60,16 @@ builder
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 start=$SECONDS
-once "$work/one" >"$folder/build.log" 2>&1 &
+once "$work/one" >"$folder/.build.log" 2>&1 &
 first=$!
 (
     sleep 3 # another time for whatever looks at the clock
     umask 077
     export TZ=Asia/Tokyo LC_ALL=C.UTF-8 PYTHONHASHSEED=1
     once "$work/two in another folder"
-) >"$folder/build-again.log" 2>&1 &
+) >"$folder/.build-again.log" 2>&1 &
 second=$!
-for job in "$first:build.log" "$second:build-again.log"; do
+for job in "$first:.build.log" "$second:.build-again.log"; do
     wait "${job%%:*}" || {
         tail -n 30 "$folder/${job#*:}" >&2
         echo "release/build.sh: the build failed; all of it is in $folder/${job#*:}" >&2

@@ -108,7 +108,7 @@ def _around(post: Optional[Mapping[str, Any]]) -> tuple[tuple[int, ...], tuple[i
             continue
         else:
             raise ValueError(
-                f"its special tokens (post_processor {kind!r}) need the package tokenizers (pip install 'rknnlite[llm]')"
+                f"its special tokens (post_processor {kind!r}) need the package tokenizers (pip install tokenizers)"
             )
         before, behind = more[0] + before, behind + more[1]
     return before, behind

@@ -67,7 +67,7 @@ def test_an_unknown_engine_is_refused_with_those_there_are() -> None:
 def test_an_engine_that_was_asked_for_and_is_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "_lacking", lambda name: "openvino")
     with pytest.raises(
-        BackendUnavailable, match=r"openvino, which is not installed; pip install 'rknnlite\[openvino\]'"
+        BackendUnavailable, match=r"openvino, which is not installed; pip install onnx openvino"
     ):
         fast(DENSE, extra={"engine": "openvino"})
 
