@@ -14,6 +14,7 @@ from rknnlite_programs import buildcache
 
 from rknnlite import socs
 from rknnlite.errors import ParamInvalid
+from rknnlite.files.reading import read_text
 from rknnlite.files.writing import write_file
 from rknnlite.native.board import ROOT, Board
 from rknnlite.native.processors import machine
@@ -93,8 +94,8 @@ def files(soc: Soc) -> Iterator[tuple[str, str]]:
 def _processors() -> str:
     """What this machine says of its processors: programs take instructions from there."""
     try:
-        return (ROOT / "proc/cpuinfo").read_text("utf-8", "replace").rstrip("\n") + "\n\n"
-    except OSError:
+        return read_text(ROOT / "proc/cpuinfo").rstrip("\n") + "\n\n"
+    except (OSError, ValueError):
         return ""
 
 
