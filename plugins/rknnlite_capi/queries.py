@@ -93,9 +93,10 @@ def _device_memory(opened: Context) -> TensorMem:
 
 
 def _range(opened: Context, index: int) -> abi.InputRange:
-    attr, shapes = _one(opened.inputs, index, "input"), opened.shapes
-    if not shapes:
+    shapes = opened.shapes
+    if not shapes:  # before the index, which programs that ask this of every model leave as it is
         raise NoRange("the model has static shapes: there is no range (command 13)")
+    attr = _one(opened.inputs, index, "input")
     rank = len(attr.dims)
     told = abi.InputRange(
         index=index,

@@ -10,6 +10,7 @@ from rknnlite_graph.graph import Tensor
 from rknnlite.errors import InputInvalid, ModelInvalid
 from rknnlite.formats import IoTensor
 from rknnlite.layout import nc1hwc2_to_nchw
+from rknnlite.log import logger
 from rknnlite.spi import Input
 from rknnlite.spi.inputs import widened
 from rknnlite.tensor import DType, Layout, TensorAttr
@@ -38,6 +39,7 @@ class InputConversion:
             raise ModelInvalid(f"input {io.name} has a standard deviation of 0; convert the network again")
         self._plain = not self._mean.any() and bool((self._std == 1).all())
         self._table: Array | None = None
+        self._told = False
 
     def values(self, item: Input) -> list[Array]:
         """One value per batch item. Raises InputInvalid for wrong shape, size or values."""
@@ -122,20 +124,35 @@ class InputConversion:
         return [value[i * step : (i + 1) * step] for i in range(self._batch)]
 
     def _elements(self, data: Array, count: int) -> Array:
-        """The bytes of ``data`` as elements of the tensor, as a board takes them: numbers are never converted.
+        """The bytes of ``data`` as elements of the tensor, as a board takes them; of numbers float32 for float16 alone.
 
         Raises InputInvalid unless there are as many as ``count`` elements take, or as the native tensor does.
         """
         native, size = self._native, self._native.dtype.numpy.itemsize
         counts = {count, native.n_elems} if native.layout is Layout.NC1HWC2 else {count}
+        if native.dtype is DType.FLOAT16 and data.dtype == np.float32 and data.size in counts:
+            return self._halved(data)
         if data.nbytes not in {n * size for n in counts}:
             raise InputInvalid(
-                f"input {self._io.name}: {data.size} {data.dtype} elements passed through, {native.n_elems} needed "
-                f"({native.dtype.name} {native.layout.name} {list(native.dims)}), {native.n_elems * size} bytes "
-                f"in the place of {data.nbytes}; pass through what the tensor stores, or leave pass_through out "
-                "and real values are converted"
+                f"input {self._io.name}: {data.nbytes} bytes given to be passed through ({data.size} {data.dtype} elements), "
+                f"{native.n_elems * size} bytes needed ({native.dtype.name} {native.layout.name} {list(native.dims)}); "
+                "pass through what the tensor stores, or leave pass_through out and real values are converted"
             )
         return np.ascontiguousarray(data).reshape(-1).view(native.dtype.numpy)
+
+    def _halved(self, data: Array) -> Array:
+        """float32 for a float16 tensor: librknnrt wants four bytes per element then; what it does with them is not known."""
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "input %s: float32 passed through to a FLOAT16 tensor: values are rounded, without mean and deviation (librknnrt "
+                "takes that many bytes, what a board makes of them is not known); give float16, or leave pass_through out",
+                self._io.name,
+            )
+        with np.errstate(over="ignore"):
+            halved = data.reshape(-1).astype(np.float16)
+        self._check_finite(halved)
+        return halved
 
     def _centred(self, stored: Array) -> Array:
         if self._tensor.quant is not None:

@@ -14,6 +14,7 @@ from rknnlite_programs import buildcache
 
 from rknnlite import socs
 from rknnlite.errors import ParamInvalid
+from rknnlite.files.reading import open_file
 from rknnlite.files.writing import write_file
 from rknnlite.native.board import ROOT, Board
 from rknnlite.native.processors import machine
@@ -25,6 +26,7 @@ __all__ = ["VARIABLE", "environment", "files", "playable", "told"]
 
 VARIABLE = "RKNNLITE_PLAYED_BOARD"
 """MACHINE:FOLDER, for ``played_board.c`` alone."""
+_MOST = 1 << 20  # bytes of what is said of processors
 _DRIVER, _HERTZ = "0.9.8", 1_000_000_000
 _NPU = {
     "rk3588": "fdab0000.npu",
@@ -93,7 +95,8 @@ def files(soc: Soc) -> Iterator[tuple[str, str]]:
 def _processors() -> str:
     """What this machine says of its processors: programs take instructions from there."""
     try:
-        return (ROOT / "proc/cpuinfo").read_text("utf-8", "replace").rstrip("\n") + "\n\n"
+        with open_file(ROOT / "proc/cpuinfo") as file:
+            return file.read(_MOST).decode("utf-8", "replace").rstrip("\n") + "\n\n"
     except OSError:
         return ""
 

@@ -137,6 +137,14 @@ class Parser(argparse.ArgumentParser):
             wanted = {int: "whole number", float: "number"}.get(action.type, "value for it")  # type: ignore[call-overload]
             raise argparse.ArgumentError(action, f"{shown(arg_string)} is no {wanted}") from None
 
+    def split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The options of a command with their values, and the words of the program that it runs."""
+        valued = [name for name, action in self._option_string_actions.items() if action.nargs is None]
+        at = 0
+        while at < len(words) and words[at].startswith("-") and words[at] != "--":
+            at += 1 + (words[at] in valued)
+        return list(words[:at]), list(words[at + (words[at : at + 1] == ["--"]) :])
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """As argparse's; of many choices the nearest is said."""
         if action.choices is None or value in action.choices:

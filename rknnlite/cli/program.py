@@ -136,7 +136,7 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
         _say_who_brings(given)
         return parser().parse_args(given)
     takes = _fill(Parser(prog=f"rknnlite {word}", **help_texts(command)), command)
-    own, rest = _split(takes, given[1:]) if command.rest else (list(given[1:]), [])
+    own, rest = takes.split(given[1:]) if command.rest else (list(given[1:]), [])
     args = takes.parse_intermixed_args(own)
     args.rest = rest
     return args
@@ -149,15 +149,6 @@ def _say_who_brings(given: Sequence[str]) -> None:
             name, f"the plugin {name} is not here, which has the command {given[0]}"
         )
         raise SystemExit(_fail(Console(json="--json" in given), error, Exit.UNAVAILABLE))
-
-
-def _split(parser: Parser, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options of a command with their values, and the words of the program that it runs."""
-    valued = [name for action in parser._actions if action.nargs is None for name in action.option_strings]
-    at = 0
-    while at < len(words) and words[at].startswith("-") and words[at] != "--":
-        at += 1 + (words[at] in valued)
-    return list(words[:at]), list(words[at + (words[at : at + 1] == ["--"]) :])
 
 
 def parser() -> Parser:

@@ -90,6 +90,11 @@ class Board:
         """What the device tree says the machine is, in lower case; empty without one."""
         return (self._text("proc/device-tree/compatible").value or "").lower()
 
+    def tree_is_covered(self) -> bool:
+        """Whether the kernel has a device tree that cannot be seen here, as in containers."""
+        tree = self.root / "proc/device-tree"
+        return tree.is_symlink() and not self.compatible()
+
     def soc(self) -> socs.Soc | None:
         """The SoC by the device tree; None on anything that is no Rockchip board."""
         words = set(re.split(r"[,\0\s]+", self.compatible()))

@@ -69,6 +69,22 @@ def same(got: Optional[list[np.ndarray]], expected: list[np.ndarray]) -> bool:
     )
 
 
+# -- faces: real values past the conversion of the runtime -------------------------------------------------
+
+
+def test_a_program_for_faces(capfd: pytest.CaptureFixture[str]) -> None:
+    """float32 passed through to a network of float16 is taken, and said once."""
+    path = genuine("depthwise_3x3.rk3588.fp16")
+    rknn = RKNNLite()
+    assert rknn.load_rknn(str(path)) == 0 and rknn.init_runtime() == 0
+    image = frames(rknn, 1)[0].astype(np.float32) / 255
+    calls = [rknn.inference(inputs=[image], data_type="float32", inputs_pass_through=[1]) for _ in range(2)]
+    plain = rknn.inference(inputs=[image.astype(np.float16)], inputs_pass_through=[1])
+    rknn.release()
+    assert plain is not None and all(same(outputs, plain) for outputs in calls)
+    assert capfd.readouterr().err.count("float32 passed through to a FLOAT16 tensor") == 1
+
+
 # -- photo server: a pool over a queue of futures ----------------------------------------------------------
 
 

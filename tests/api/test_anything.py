@@ -75,8 +75,8 @@ MISTAKES: dict[str, tuple[Callable[[RKNNLite], Any], Any, str]] = {
     ),
     "real values passed through": (
         lambda r: r.inference([np.full(SHAPE, 3e9, np.float32)], inputs_pass_through=[1]), None,
-        "input in0: 1728 float32 elements passed through, 1728 needed (INT8 NHWC [1, 24, 24, 3]), 1728 bytes in the place "
-        "of 6912; pass through what the tensor stores, or leave pass_through out",
+        "input in0: 6912 bytes given to be passed through (1728 float32 elements), 1728 bytes needed (INT8 NHWC [1, 24, 24, 3]); "
+        "pass through what the tensor stores, or leave pass_through out",
     ),
     "flags in an array": (lambda r: r.inference([IMAGE], None, None, TWO), None, "pass_through flags of shape [2]"),
     "a flag that is an array": (

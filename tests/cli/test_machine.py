@@ -154,6 +154,20 @@ def test_a_container_without_the_device(machine: Machine) -> None:
     assert "--device" in by_text(found, "no device node").remedy
 
 
+def test_a_container_that_covers_the_device_tree(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's link is there, what it leads to is not: what to set, and that it was set."""
+    root = machine({"proc/version": "Linux\n"})
+    (root / "proc/device-tree").symlink_to("/nowhere/devicetree/base")
+    monkeypatch.delenv("RKNNLITE_SOC", raising=False)
+    covered = by_text(list(machine_health.kernel(Board(root, ALL))), "what this container covers")
+    assert covered.level is Level.WARN
+    assert covered.remedy.startswith("set RKNNLITE_SOC=rk3588 (or what the board has)")
+    assert "--security-opt systempaths=unconfined" in covered.remedy
+    monkeypatch.setenv("RKNNLITE_SOC", "rk3576")
+    told = by_text(list(machine_health.kernel(Board(root, ALL))), "what this container covers")
+    assert told.level is Level.OK and told.text.endswith("RKNNLITE_SOC says rk3576")
+
+
 def test_an_old_driver(machine: Machine) -> None:
     board = Board(machine(BOARD, **{"sys/kernel/debug/rknpu/version": "RKNPU driver: v0.8.2\n"}), ALL)
     driver = by_text(list(machine_health.kernel(board)), "0.8.2")

@@ -90,16 +90,33 @@ def test_pass_through_takes_what_quantisation_would_give(context: Context) -> No
     assert same(context.infer(stored, pass_through=True), expected)
     assert same(context.infer(stored.view(np.uint8), pass_through=[True]), expected), "bytes are bytes"
     assert same(context.infer(stored.reshape(-1), pass_through=True), expected)
-    with pytest.raises(InputInvalid, match=r"elements passed through, \d+ needed"):
+    with pytest.raises(InputInvalid, match=r"\d+ bytes given to be passed through .*, \d+ bytes needed"):
         context.infer(stored[:, :-1], pass_through=True)
     for kind in (
         np.int16,
         np.float32,
         np.int64,
     ):  # a board takes bytes: what is wider is not what the tensor stores
-        if np.dtype(kind).itemsize != stored.itemsize:
-            with pytest.raises(InputInvalid, match=f"{stored.nbytes} bytes in the place of"):
+        if np.dtype(kind).itemsize != stored.itemsize and (kind, stored.dtype) != (np.float32, np.float16):
+            with pytest.raises(InputInvalid, match=f"{stored.nbytes} bytes needed"):
                 context.infer(stored.astype(kind), pass_through=True)
+
+
+def test_float32_passes_through_to_float16(caplog: pytest.LogCaptureFixture) -> None:
+    """As a program for faces calls it: librknnrt takes four bytes per element then. It is said once."""
+    (array,) = golden_of("depthwise_3x3.rk3588.fp16").inputs
+    with open_cpu(genuine("depthwise_3x3.rk3588.fp16")) as context:
+        stored = stored_by_hand(context, array)
+        expected = context.infer(stored, pass_through=True)
+        for _ in range(2):
+            assert same(context.infer(stored.astype(np.float32), pass_through=True), expected)
+        assert [
+            record.message.count("float32 passed through to a FLOAT16 tensor") for record in caplog.records
+        ] == [1]
+        with pytest.raises(InputInvalid, match=r"NaN or infinite .*float16 \(65504\)"):
+            context.infer(np.full(stored.shape, 7e4, np.float32), pass_through=True)
+        with pytest.raises(InputInvalid, match=f"{stored.nbytes} bytes needed"):
+            context.infer(stored.astype(np.float64), pass_through=True)
 
 
 @pytest.mark.parametrize("name", ["conv_1x1.rk3588.i8", "depthwise_3x3.rk3588.fp16", "conv_wide.rk3566.i8"])

@@ -102,7 +102,7 @@ def test_each_machine_and_c_library_has_one_of_its_own(monkeypatch: pytest.Monke
     here = build.own_folder()
     monkeypatch.setattr(os, "confstr", lambda name: None)
     musl = build.own_folder()
-    monkeypatch.setattr(platform, "machine", lambda: "another")
+    monkeypatch.setattr("rknnlite.native.processors.machine", lambda: "another")
     assert len({here, musl, build.own_folder()}) == 3
 
 

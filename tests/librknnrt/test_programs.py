@@ -76,6 +76,22 @@ def test_attributes_and_tensors_of_every_kind(tmp_path: Path) -> None:
     run([program("attributes.c"), PROBE, tmp_path])
 
 
+def test_what_is_asked_of_every_model_is_no_error() -> None:
+    done = run([program("asked_of_every_model.c"), genuine("conv_relu.rk3588.i8")])
+    assert (done.stdout, done.stderr) == ("-6\n" * 4, "")
+
+
+def test_float32_passes_through_to_float16(tmp_path: Path) -> None:
+    """Bytes are counted by the type that is named, as librknnrt 2.3.2 does: float16 that is not named so is too short."""
+    model = genuine("depthwise_3x3.rk3588.fp16")
+    with rknnlite.open(model, backend="cpu") as context:
+        count = context.inputs[0].n_elems
+    np.zeros(count, np.float32).tofile(tmp_path / "floats")
+    done = run([program("passed_floats.c"), model, tmp_path / "floats"])
+    assert done.stdout.splitlines() == ["0 0", "-5", "0"], done.stderr
+    assert f"{2 * count} bytes given, {4 * count} are needed: type is FLOAT32 (0)" in done.stderr
+
+
 def test_matmul() -> None:
     lines = run([program("matmul.c")]).stdout.splitlines()
     assert len(lines) == len(set(lines)) == 9

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -50,7 +49,7 @@ def test_a_shared_cache_keeps_what_other_systems_built_apart(monkeypatch: pytest
     results.add(build())
     monkeypatch.setattr(os, "confstr", lambda name: None)
     results.add(build())
-    monkeypatch.setattr(platform, "machine", lambda: "another")
+    monkeypatch.setattr("rknnlite.native.processors.machine", lambda: "another")
     results.add(build())
     assert len(results) == 4
 

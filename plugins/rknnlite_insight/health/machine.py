@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rknnlite_backend import versions
 
+from rknnlite import config
 from rknnlite.native.board import Board, Clock
 from rknnlite.spi.finding import Finding, Level
 
@@ -16,7 +17,9 @@ __all__ = ["kernel", "speed"]
 def kernel(board: Board) -> Iterator[Finding]:
     """Board, driver, device nodes."""
     topic, soc = "board", board.soc()
-    if soc is None:
+    if board.tree_is_covered():
+        yield _covered(topic)
+    elif soc is None:
         yield Finding(
             topic, Level.INFO, f"no Rockchip NPU is known here (kernel {board.kernel() or 'unknown'})"
         )
@@ -80,6 +83,19 @@ def kernel(board: Board) -> Iterator[Finding]:
                 f"{node.path} is missing",
                 f"give it to the container: --device {node.path}",
             )
+
+
+def _covered(topic: str) -> Finding:
+    """A container whose runtime covers the device tree: who computes must be told the SoC."""
+    named = config.get("soc")
+    text = "/proc/device-tree leads to what this container covers (/sys/firmware), so programs cannot learn the SoC"
+    if named:
+        return Finding(topic, Level.OK, f"{text}; RKNNLITE_SOC says {named}")
+    remedy = (
+        "set RKNNLITE_SOC=rk3588 (or what the board has); for other programs start the container with "
+        "--security-opt systempaths=unconfined (Podman: unmask=/sys/firmware), see docs/docker.md"
+    )
+    return Finding(topic, Level.WARN, text, remedy)
 
 
 def _first_generation(topic: str, board: Board) -> Finding:
