@@ -136,7 +136,9 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
         _say_who_brings(given)
         return parser().parse_args(given)
     own, rest = _split(given[1:]) if command.rest else (list(given[1:]), [])
-    args = _fill(Parser(prog=f"rknnlite {word}", **help_texts(command)), command).parse_intermixed_args(own)
+    sub = _fill(Parser(prog=f"rknnlite {word}", **help_texts(command)), command)
+    sub.given = own
+    args = sub.parse_args(own) if "--" in own else sub.parse_intermixed_args(own)  # which lets -- not count
     args.rest = rest
     return args
 

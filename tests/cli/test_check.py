@@ -66,7 +66,7 @@ def test_run(call: Call, model: Path) -> None:
         ("cut", ""),
         ("page", "not an RKNN model: it starts with b'<!DOCTYP'"),
         ("rknn3", "an RKNN3 model"),
-        ("folder", "is a folder"),
+        ("folder", "Is a directory"),
         ("absent", "No such file"),
     ],
 )

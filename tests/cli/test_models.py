@@ -97,8 +97,8 @@ def test_paths_that_lead_to_no_file(call: Call, tmp_path: Path) -> None:
     """A pipe is not opened: that would wait for somebody who writes."""
     os.mkfifo(tmp_path / "pipe")
     for path, says in (
-        (tmp_path, "is a folder"), (tmp_path / "pipe", "is a device or pipe"), (tmp_path / "none", "No such file"),
-        (Path("/dev/zero"), "is a device or pipe"), (Path("x" * 5000), "too long"),
+        (tmp_path, "Is a directory; give a file"), (tmp_path / "pipe", "it is a pipe"), (tmp_path / "none", "No such file"),
+        (Path("/dev/zero"), "it is a pipe"), (Path("x" * 5000), "too long"),
     ):  # fmt: skip
         for command in ("info", "run", "perf"):
             done = call(command, path)

@@ -174,6 +174,8 @@ def _rule(args: argparse.Namespace) -> Optional[Rule]:
             return JsonSchema(parse_json(text))
     except (OSError, ValueError) as error:
         raise ParamInvalid(f"{path}: {shown(error)}") from None
+    if not text.strip():
+        raise ParamInvalid(f"{path} is empty; write a grammar into it: GBNF (llama.cpp) or Lark")
     return Gbnf(text) if "::=" in text else Lark(text)
 
 
