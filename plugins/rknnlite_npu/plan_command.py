@@ -133,14 +133,14 @@ class NpuPlan(Command):
 def _data(found: Submission, mask: int, out: Optional[Path]) -> dict[str, Any]:
     return {
         "family": found.program.family,
-        "buffers": found.placement.buffers,
+        "buffers": [{"name": b.name, "address": b.address, "bytes": b.size} for b in found.placement.buffers],
         "commands": found.placement.commands,
         "words": len(found.words),
         "records": len(found.tasks),
         "jobs": found.jobs(mask),
         "cpu_nodes": [str(node) for node in found.cpu_nodes],
         "never_recorded": found.doubts,
-        "out": out,
+        "file": out,
     }
 
 

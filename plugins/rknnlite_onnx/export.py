@@ -74,7 +74,11 @@ class ExportOnnx(Command):
         told = {each.key: each.value for each in network.metadata_props}
         strange = told.pop(NOT_WRITTEN, "").splitlines()
         size, nodes = len(content), len(network.graph.node)
-        data = {"out": args.out, "bytes": size, "nodes": nodes, NOT_WRITTEN: strange, **told}
+        told = {
+            {"source": "model", "toolkit": "toolkit_version"}.get(key, key): value
+            for key, value in told.items()
+        }
+        data = {"file": args.out, "bytes": size, "nodes": nodes, NOT_WRITTEN: strange, **told}
         lines = [f"{args.out}: {size} bytes, {nodes} nodes, form {args.form}"]
         lines += [f"in the domain rknnlite: {each}" for each in strange]
         if FIXED_SHAPE in told:

@@ -62,7 +62,7 @@ class Info(Command):
             try:
                 data, parts = _told(model_file(path), asked, args.check, console)
             except RknnError as error:  # the others are told all the same
-                data, parts = {"file": str(path), "error": str(error)}, [Line(str(error), Tone.BAD)]
+                data, parts = {"model": str(path), "error": str(error)}, [Line(str(error), Tone.BAD)]
             found.append(data)
             lines += [*([""] if lines else []), *parts]
         console.report(found, *lines)
@@ -85,8 +85,8 @@ def _told(
     inputs = [default_attr(i, io, model.batch, True, soc) for i, io in enumerate(model.inputs)]
     outputs = [default_attr(i, io, model.batch, False, soc) for i, io in enumerate(model.outputs)]
     data = {
-        "file": file.label, "bytes": len(file.data), "container": model.container,
-        "toolkit": model.toolkit_version, "compiler": model.compiler_version,
+        "model": file.label, "bytes": len(file.data), "container": model.container,
+        "toolkit_version": model.toolkit_version, "compiler_version": model.compiler_version,
         "platform": model.platform, "platforms": model.platforms, "runs_on": model.runs_on,
         "framework": model.framework, "batch": model.batch, "dynamic": model.dynamic,
         "shapes": model.shapes, "custom_string": model.custom_string, "custom_ops": model.custom_ops,
@@ -104,9 +104,9 @@ def _told(
 
 def _fields(attr: TensorAttr) -> dict[str, Any]:
     return {
-        "index": attr.index, "name": attr.name, "dims": attr.dims, "n_elems": attr.n_elems, "bytes": attr.size,
+        "index": attr.index, "name": attr.name, "shape": attr.dims, "n_elems": attr.n_elems, "bytes": attr.size,
         "w_stride": attr.w_stride, "bytes_with_stride": attr.size_with_stride or attr.size,
-        "layout": attr.layout.name, "type": attr.dtype.short,
+        "layout": attr.layout.name, "dtype": attr.dtype.name.lower(),
         "scale": attr.quant.scale if attr.quant else None, "zero_point": attr.quant.zero_point if attr.quant else None,
     }  # fmt: skip
 

@@ -99,6 +99,7 @@ class Run(Command):
             arrays = [output.data for output in outputs] if args.raw else outputs
             results = _results(context, arrays, args)
             data = {
+                "model": str(args.model),
                 "device": args.device,
                 "backend": context.backend_name,
                 "soc": context.soc.name,

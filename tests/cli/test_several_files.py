@@ -25,6 +25,6 @@ def test_a_list_for_programs_and_an_object_for_one(call: Call) -> None:
 def test_one_that_cannot_be_read_keeps_nobody(call: Call, tmp_path: Path) -> None:
     done = call("info", "--json", tmp_path / "gone.rknn", RESNET)
     gone, there = done.data
-    assert done.code == 3 and "gone.rknn cannot be read" in gone["error"] and there["file"] == str(RESNET)
+    assert done.code == 3 and "gone.rknn cannot be read" in gone["error"] and there["model"] == str(RESNET)
     done = call("info", tmp_path / "gone.rknn", RESNET)
     assert done.code == 3 and "gone.rknn cannot be read" in done.out and "ConvRelu" in done.out

@@ -42,7 +42,7 @@ def _names(text: str) -> list[str]:
 class _Found:
     """What is known of one file when it has been looked at; ``problems`` is empty when nothing is wrong."""
 
-    file: str
+    model: str
     problems: list[str]
     bytes: int = 0
     runs_on: tuple[str, ...] = ()
@@ -57,12 +57,10 @@ class _Found:
 
     def __str__(self) -> str:
         if self.problems:
-            return f"{self.file}: wrong: {'; '.join(self.problems)}"
+            return f"{self.model}: wrong: {'; '.join(self.problems)}"
         ran = f", ran on the CPU reference in {self.run_us / 1000:.0f} ms" if self.run_us is not None else ""
         place = f"; {self.board_only.partition('; ')[0]}" if self.board_only else ""
-        return (
-            f"{self.file}: fine, {'/'.join(self.runs_on) or 'language model'}, {self.bytes} bytes{ran}{place}"
-        )
+        return f"{self.model}: fine, {'/'.join(self.runs_on) or 'language model'}, {self.bytes} bytes{ran}{place}"
 
 
 class Check(Command):

@@ -241,7 +241,7 @@ def _figures(run: RunSummary) -> dict[str, Any]:
         "prefill_tokens": run.n_prefill_tokens,
         "cached_tokens": run.n_cached_tokens,
         "decode_tokens": run.n_decode_tokens,
-        "first_token_s": run.first_token - run.start,
+        "first_token_us": 1e6 * (run.first_token - run.start),
         "tokens_per_s": run.n_decode_tokens / seconds,
         **(guesses if run.n_guessed_tokens else {}),
     }
@@ -299,7 +299,7 @@ def _speed(data: dict[str, Any], console: Console) -> list[Part]:
     """How fast the answer came, for somebody who looks; else only the end of its line."""
     if console.room is None or "tokens_per_s" not in data:
         return [""]
-    told = f"{data['decode_tokens']} tokens, {data['tokens_per_s']:.1f}/s, the first after {data['first_token_s']:.2f} s"
+    told = f"{data['decode_tokens']} tokens, {data['tokens_per_s']:.1f}/s, the first after {data['first_token_us'] / 1e6:.2f} s"
     if "guessed_tokens" in data:
         told += f"; {data['accepted_tokens']} of {data['guessed_tokens']} guesses were right"
     return ["", Line(f"({told})", Tone.QUIET)]
