@@ -117,7 +117,7 @@ class NpuPlan(Command):
 
         out = output_file(args.out) if args.out is not None else None
         file = model_file(args.model)
-        with file.naming():
+        with console.progress("npu-plan"), file.naming():
             found = plan(file.model, Bases(io=args.io, **named), args.uint8, args.shape)
             mask = args.cores if args.cores != _ALL else max(legal_masks(found.program))
             arrays = arrays_of(found, mask)

@@ -93,14 +93,16 @@ class Doctor(Command):
             libraries.library("insight")  # which writes it
             _insight().check_place(args.report)
         if not vendor_files.replaced():
-            leave_out_what_crashes()
+            with console.progress("doctor"):
+                leave_out_what_crashes()
         if args.device:
             look_afar = libraries.library("insight").look_afar
             return int(look_afar(args.device, args.backend, args.model, console))
         if args.try_npu:
             return int(libraries.library("npu").try_npu(args.model, console))
         board = Board(args.root)
-        found = examine(board, args.backend, args.model)
+        with console.progress("doctor"):
+            found = examine(board, args.backend, args.model)
         failed = [finding for finding in found if finding.level is Level.FAIL]
         data = {"healthy": not failed, "findings": found}
         stops = _stops(failed, args.backend)

@@ -91,7 +91,7 @@ class Run(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if args.out:
             args.out.mkdir(parents=True, exist_ok=True)
-        with open_context(args) as context:
+        with console.progress("run"), open_context(args) as context:
             if not args.inputs:
                 console.note("no input files: running on made-up data")
             arrays = arrays_for(args.inputs, context.inputs, args.bgr)

@@ -94,10 +94,12 @@ class Check(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         wanted = {socs.get(name).name.upper() for name in args.soc}
         wrong = False
-        for path in args.models:
-            found = _look(path, wanted, args.max_size, args.run)
-            wrong |= not found.ok
-            console.report({"ok": found.ok, **vars(found)}, str(found))
+        with console.progress("check", len(args.models)) as progress:
+            for path in args.models:
+                found = _look(path, wanted, args.max_size, args.run)
+                wrong |= not found.ok
+                console.report({"ok": found.ok, **vars(found)}, str(found))
+                progress.step(item=str(path))
         return Exit.MODEL if wrong else Exit.OK
 
 

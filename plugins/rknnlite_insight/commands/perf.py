@@ -87,7 +87,7 @@ class Perf(Command):
             need_figures()  # what is missing is told before the work
         if args.html:
             need_templates()
-        with open_context(args, collect_perf=True) as context:
+        with console.progress("perf"), open_context(args, collect_perf=True) as context:
             arrays = arrays_for(args.inputs, context.inputs, args.bgr)
             for _ in range(2):  # the first run warms up
                 context.infer(arrays, layout=args.layout)
@@ -134,7 +134,8 @@ def _estimate(args: argparse.Namespace, console: Console) -> int:
     if known is None:
         raise missing_library("npu", "--npu is not here")
     file = model_file(args.model)
-    table = cast("PerfTable", known.layers(file, args.core_mask or 0))
+    with console.progress("perf"):
+        table = cast("PerfTable", known.layers(file, args.core_mask or 0))
     data = {
         "model": str(args.model),
         "note": table.note,

@@ -98,7 +98,9 @@ class Chat(Command):
         )
         rule, along = _rule(args), draft_and_adapters(args)
         params = LlmParams(sampling=sampling, speculate=along.speculate)
-        with Conversation(args.prefix, params, backend=args.backend, **along.options) as chat:
+        with console.progress("opening"):
+            opened = Conversation(args.prefix, params, backend=args.backend, **along.options)
+        with opened as chat:
             along.open(chat.context)
             along.enable(chat.session)
             pictures = _pictures(args)
