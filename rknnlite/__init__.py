@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import importlib
+import importlib.util
 import pkgutil
 import sys
 from typing import TYPE_CHECKING, Any
@@ -61,12 +62,14 @@ Further names come from libraries (``libraries.NAMES``).
 
 
 class _FormerPaths:
-    """Finds what lay in the core in earlier versions; asked when nobody else knows a module (``libraries.former_path``)."""
+    """Finds what lay in the core in earlier versions; asked when nobody else knows a module (``rknnlite_backend.former_paths``)."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
         """As importlib calls it."""
-        return _libraries().former_path(name) if name.startswith(f"{__name__}.") else None
+        if not name.startswith(f"{__name__}.") or importlib.util.find_spec("rknnlite_backend") is None:
+            return None
+        return importlib.import_module("rknnlite_backend.former_paths").former_path(name)
 
 
 sys.meta_path.append(_FormerPaths)

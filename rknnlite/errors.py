@@ -7,6 +7,7 @@ stands in one row, in ``RKNNRT_CODES`` or ``RKNN3_CODES``.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, Optional
 
 __all__ = [
@@ -30,12 +31,16 @@ __all__ = [
     "TargetPlatformUnmatch",
     "VendorCode",
     "error_from_code",
+    "plain",
     "shown",
     "visible",
 ]
 
 
 _SHOWN = 100
+_NUMBERED = re.compile(
+    r"""\[Errno -?\d+\] (?:([^\n]*?): (?:'[^'\n]*'|"[^"\n]*")(?=[,);]|$))?""", re.MULTILINE
+)
 _LONGEST = 5500  # characters of a message about a file: one that names a path, of 4096 at most, stays whole
 _KEPT = 1600
 
@@ -58,6 +63,11 @@ def one_line(text: str) -> str:
 def paragraph(text: str) -> str:
     """``visible`` for a message: lines behind the first are indented, so none that a name begins looks like one of ours."""
     return visible(text).replace("\n", "\n  ")
+
+
+def plain(text: str) -> str:
+    """Without the number of the system's error, and the path that Python says behind it once more."""
+    return _NUMBERED.sub(r"\1", text) if "[Errno " in text else text
 
 
 def _steers(char: str) -> bool:
@@ -101,7 +111,7 @@ class RknnError(Exception):
 
     def __str__(self) -> str:
         """The message, in which no name can drive a terminal or begin a line."""
-        return paragraph(super().__str__())
+        return paragraph(plain(super().__str__()))
 
     @property
     def name(self) -> str:

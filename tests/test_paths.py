@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from rknnlite import libraries
+from rknnlite_backend.former_paths import FORMER
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("rknnlite", "plugins", "tests", "examples", "docs", "tools", "benchmarks", "debian")
@@ -107,9 +107,7 @@ def test_every_module_in_the_documents_is_found_under_todays_name() -> None:
         for name in sorted({*named_modules(text)} - others):
             pkgutil.resolve_name(name)
         taught = MODULE.findall(text)
-        former = [
-            name for name in taught if any(f"{name}.".startswith(f"{each}.") for each in libraries._FORMER)
-        ]
+        former = [name for name in taught if any(f"{name}.".startswith(f"{each}.") for each in FORMER)]
         assert not former, f"{document.relative_to(ROOT)} teaches names of earlier versions: {former}"
 
 

@@ -7,4 +7,5 @@
 * Products: ``matmul``, ``matrices``. ``node_runners``: whoever computes single nodes for another backend.
 * Libraries in C: ``library`` (found and loaded), ``elf`` (whole?), ``trial`` (loaded by another process first), ``crash``
   (what it says), ``native_objects`` (who owns what), ``addresses``, ``versions``, ``rknn_calls``; structures in ``abi``.
+* ``former_paths``: modules under the names that they had in the core.
 """

@@ -121,6 +121,8 @@ def sums_in(path: Path) -> tuple[tuple[str, str], ...]:
         lines = [line for line in read_text(path).splitlines() if line.strip()]
     except (OSError, ValueError) as error:
         raise ParamInvalid(f"{path}: {error}") from None
+    if not lines:
+        raise ParamInvalid(f"{path}: holds no checksums; write one a line, as sha256sum does")
     found = []
     for line in lines:
         match = _LINE.fullmatch(line)

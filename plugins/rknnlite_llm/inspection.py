@@ -46,4 +46,6 @@ class PackageInspector(Inspector):
             facts["matrices"] = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
         if model.embedding:
             facts.update(pooling=model.embedding.pooling.value, normalised=model.embedding.normalise)
-        return Description(facts, [f"{name + ':':15}{value}" for name, value in facts.items()], [], [])
+        data = {"model": file.label, **facts, "layer_count": arch.layers}
+        del data["file"], data["layers"]  # there: a file that was written, a list of layers
+        return Description(data, [f"{name + ':':15}{value}" for name, value in facts.items()], [], [])

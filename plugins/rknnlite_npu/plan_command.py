@@ -117,7 +117,7 @@ class NpuPlan(Command):
 
         out = output_file(args.out) if args.out is not None else None
         file = model_file(args.model)
-        with file.naming():
+        with console.progress("npu-plan"), file.naming():
             found = plan(file.model, Bases(io=args.io, **named), args.uint8, args.shape)
             mask = args.cores if args.cores != _ALL else max(legal_masks(found.program))
             arrays = arrays_of(found, mask)
@@ -133,14 +133,14 @@ class NpuPlan(Command):
 def _data(found: Submission, mask: int, out: Optional[Path]) -> dict[str, Any]:
     return {
         "family": found.program.family,
-        "buffers": found.placement.buffers,
+        "buffers": [{"name": b.name, "address": b.address, "bytes": b.size} for b in found.placement.buffers],
         "commands": found.placement.commands,
         "words": len(found.words),
         "records": len(found.tasks),
         "jobs": found.jobs(mask),
         "cpu_nodes": [str(node) for node in found.cpu_nodes],
         "never_recorded": found.doubts,
-        "out": out,
+        "file": out,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from rknnlite_graph.lowering import NETWORK_FORMS, Form
 from rknnlite_insight import to_onnx
@@ -62,30 +63,40 @@ class ExportOnnx(Command):
         add_sample_options(parser, "compare on")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        network = to_onnx(args.model, args.form, args.normalise, args.batch)
-        from .network import FIXED_SHAPE, NOT_WRITTEN  # behind to_onnx, which says what to install
-        from .trial import tried
-
-        samples = []
-        if args.tries > 0:  # before anything is written: what is wrong with them leaves nothing behind
-            samples = samples_of(ModelFile(args.model).model, args.pictures, args.bgr, args.tries)
-        content = network.SerializeToString()
-        write_file(args.out, content)
-        told = {each.key: each.value for each in network.metadata_props}
-        strange = told.pop(NOT_WRITTEN, "").splitlines()
-        size, nodes = len(content), len(network.graph.node)
-        data = {"out": args.out, "bytes": size, "nodes": nodes, NOT_WRITTEN: strange, **told}
-        lines = [f"{args.out}: {size} bytes, {nodes} nodes, form {args.form}"]
-        lines += [f"in the domain rknnlite: {each}" for each in strange]
-        if FIXED_SHAPE in told:
-            lines.append(f"for one shape only: {told[FIXED_SHAPE]}")
-        if samples:
-            data["trial"] = trial = tried(
-                network, args.model, Form(args.form), samples, args.normalise, args.batch
-            )
-            lines.append(str(trial))
+        with console.progress("export-onnx"):
+            data, lines = _written(args)
         console.report(data, "\n".join(lines))
         return Exit.OK
+
+
+def _written(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """The file, what it is and how far from the CPU reference."""
+    network = to_onnx(args.model, args.form, args.normalise, args.batch)
+    from .network import FIXED_SHAPE, NOT_WRITTEN  # behind to_onnx, which says what to install
+    from .trial import tried
+
+    samples = []
+    if args.tries > 0:  # before anything is written: what is wrong with them leaves nothing behind
+        samples = samples_of(ModelFile(args.model).model, args.pictures, args.bgr, args.tries)
+    content = network.SerializeToString()
+    write_file(args.out, content)
+    told = {each.key: each.value for each in network.metadata_props}
+    strange = told.pop(NOT_WRITTEN, "").splitlines()
+    size, nodes = len(content), len(network.graph.node)
+    told = {
+        {"source": "model", "toolkit": "toolkit_version"}.get(key, key): value for key, value in told.items()
+    }
+    data = {"file": args.out, "bytes": size, "nodes": nodes, NOT_WRITTEN: strange, **told}
+    lines = [f"{args.out}: {size} bytes, {nodes} nodes, form {args.form}"]
+    lines += [f"in the domain rknnlite: {each}" for each in strange]
+    if FIXED_SHAPE in told:
+        lines.append(f"for one shape only: {told[FIXED_SHAPE]}")
+    if samples:
+        data["trial"] = trial = tried(
+            network, args.model, Form(args.form), samples, args.normalise, args.batch
+        )
+        lines.append(str(trial))
+    return data, lines
 
 
 COMMAND = ExportOnnx()

@@ -34,5 +34,8 @@ class RkllmInspector(Inspector):
             ("weights", found.dtype or "unknown"),
             ("context", f"{found.context} tokens (by the file's name)" if found.context else "unknown"),
         ]
-        data = {**vars(found), "file": str(file.path), "path": str(file.path), "bytes": found.size}
+        data = {
+            "model": str(file.path), "bytes": found.size, "toolkit_version": found.toolkit, "known_head": found.known_head,
+            "soc": found.soc, "dtype": found.dtype, "context": found.context,
+        }  # fmt: skip
         return Description(data, [Line(f"{name + ':':15}{value}", hang=15) for name, value in facts], [], [])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
+from pathlib import Path
 
+from rknnlite.commandline.options import model_file
 from rknnlite.spi.command import Command, Console, Exit
 
 from .arguments import (
@@ -70,7 +72,17 @@ class Serve(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         settings = settings_of_arguments(args, args.llm)
+        _check_files(settings)
         return _serve(settings, console, args.log_level)
+
+
+def _check_files(settings: ServerSettings) -> None:
+    """Models that are not there are told before anybody can ask for them."""
+    models = [
+        model.model for model in settings.models if not model.model.isdigit()
+    ]  # a number is a descriptor
+    for path in (*settings.networks, *models):
+        model_file(Path(path))
 
 
 def _serve(settings: ServerSettings, console: Console, log_level: int) -> int:
@@ -79,7 +91,6 @@ def _serve(settings: ServerSettings, console: Console, log_level: int) -> int:
     def on_status(status: ServerStatus, text: str) -> None:
         if status is ServerStatus.ERROR:
             failed.append(text)
-            console.note(text)
         elif status is ServerStatus.MODEL_INITED:
             console.note(f"ready: {text}")
 

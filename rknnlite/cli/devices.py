@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from typing import Any
 
 from .. import plugins
 from ..choosing import devices
@@ -47,6 +48,15 @@ def probes() -> list[Found]:
         for backend, probe in asked
     ]
     return sorted(found, key=lambda entry: (not entry.available, -entry.priority, entry.backend))
+
+
+def _data(entry: Found) -> dict[str, Any]:
+    """For programs, who are told what sizes are in."""
+    devices = [device._asdict() for device in entry.coprocessors]
+    for device in devices:
+        for name in ("memory_total", "memory_free"):
+            device[f"{name}_bytes"] = device.pop(name)
+    return {**vars(entry), "coprocessors": devices}
 
 
 def _device(backend: str, device: Device) -> str:
@@ -99,7 +109,9 @@ class Devices(Command):
             lines += [_device(entry.backend, device) for device in entry.coprocessors]
         if not all(entry.available for entry in found):
             lines.append(Line("what to do about one: rknnlite doctor --backend NAME", Tone.QUIET))
-        console.report(found, Table(_COLUMNS, rows), *lines, "", ready(soc=Board().soc()))
+        console.report(
+            [_data(entry) for entry in found], Table(_COLUMNS, rows), *lines, "", ready(soc=Board().soc())
+        )
         return Exit.OK if any(entry.available for entry in found) else Exit.UNAVAILABLE
 
 

@@ -20,6 +20,7 @@ from ..native.board import ROOT, Board
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
 from ..spi.finding import Finding, Level
 from . import health
+from .installed_plugins import installed
 from .plugin_probe import leave_out_what_crashes
 
 __all__ = ["COMMAND", "examine"]
@@ -69,6 +70,7 @@ class Doctor(Command):
         "rknnlite doctor",
         "rknnlite doctor model.rknn --backend rknnrt",
         "rknnlite doctor model.rknn --device board:8001",
+        "rknnlite doctor --report report.txt",
         "rknnlite doctor --try-npu",
     )
 
@@ -81,22 +83,37 @@ class Doctor(Command):
         parser.add_argument(
             "--try-npu", action="store_true", help="run small models without the vendor's library"
         )
+        parser.add_argument(
+            "--report", metavar="FILE", help="write a text for a bug report, without secrets; -: to stdout"
+        )
         parser.add_argument("--root", type=Path, default=ROOT, metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
+        if args.report:
+            libraries.library("insight")  # which writes it
+            _insight().check_place(args.report)
         if not vendor_files.replaced():
-            leave_out_what_crashes()
+            with console.progress("doctor"):
+                leave_out_what_crashes()
         if args.device:
             look_afar = libraries.library("insight").look_afar
             return int(look_afar(args.device, args.backend, args.model, console))
         if args.try_npu:
             return int(libraries.library("npu").try_npu(args.model, console))
         board = Board(args.root)
-        found = examine(board, args.backend, args.model)
+        with console.progress("doctor"):
+            found = examine(board, args.backend, args.model)
         failed = [finding for finding in found if finding.level is Level.FAIL]
         data = {"healthy": not failed, "findings": found}
         stops = _stops(failed, args.backend)
         verdict = _verdict(found, failed if stops else [], args.backend, board)
+        if args.report:
+            insight = _insight()
+            insight.write_report(args.report, insight.report_text(board, found, verdict, installed()))
+            if args.report != "-":
+                console.note(f"{args.report} is written; read it before you pass it on")
+                console.report({**data, "report": args.report}, verdict)
+            return Exit.UNAVAILABLE if stops else Exit.OK
         warned = sum(finding.level is Level.WARN for finding in found)
         counted = f"failures: {len(failed)}, warnings: {warned}"
         console.report(

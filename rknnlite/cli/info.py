@@ -8,11 +8,13 @@ from typing import Any, Union
 
 from .. import plugins
 from ..commandline.options import model_file
+from ..errors import RknnError
 from ..formats import Model, ModelFile, is_package
 from ..formats.rkllm import is_rkllm
 from ..formats.tensor_attrs import default_attr
 from ..libraries import missing_library
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone, bytes_text
+from ..spi.inspection import Inspector
 from ..tensor import TensorAttr
 
 __all__ = ["COMMAND"]
@@ -23,11 +25,15 @@ class Info(Command):
 
     name = "info"
     help = "what a model file says: versions, inputs, outputs, operators"
-    examples = ("rknnlite info model.rknn", "rknnlite info --json model.rknn | jq .inputs")
+    examples = (
+        "rknnlite info model.rknn",
+        "rknnlite info old.rknn new.rknn",
+        "rknnlite info --json model.rknn | jq .inputs",
+    )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "model", type=Path, metavar="MODEL", help="a .rknn file, or a language model package"
+            "models", nargs="+", type=Path, metavar="MODEL", help=".rknn files, or language model packages"
         )
         parser.add_argument(
             "--check",
@@ -41,57 +47,74 @@ class Info(Command):
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        file = model_file(args.model)
         known = plugins.inspectors()
         if args.npu and "npu" not in known:
             raise missing_library("npu", "--npu is not here")
         always = [one for one in known.values() if not one.topic]
         asked = always + [one for one in known.values() if one.topic and getattr(args, one.topic)]
-        told = [one.describe(file, args.check) for one in asked]
-        described = [one for one in told if one is not None]
-        room = "rkllm" if is_rkllm(file.path, file.data) else "llm" if is_package(file.data) else ""
-        if room:
-            if not described:
-                raise missing_library(room, f"{file.label} is a language model, which nothing here reads")
-            console.report(described[0].data, *described[0].facts)
+        if len(args.models) == 1:
+            data, parts = _told(model_file(args.models[0]), asked, args.check, console)
+            console.report(data, *parts)
             return Exit.OK
-        model = file.model
-        soc = next(iter(model.socs), None)
-        inputs = [default_attr(i, io, model.batch, True, soc) for i, io in enumerate(model.inputs)]
-        outputs = [default_attr(i, io, model.batch, False, soc) for i, io in enumerate(model.outputs)]
-        data = {
-            "file": str(args.model), "bytes": len(file.data), "container": model.container,
-            "toolkit": model.toolkit_version, "compiler": model.compiler_version,
-            "platform": model.platform, "platforms": model.platforms, "runs_on": model.runs_on,
-            "framework": model.framework, "batch": model.batch, "dynamic": model.dynamic,
-            "shapes": model.shapes, "custom_string": model.custom_string, "custom_ops": model.custom_ops,
-            "inputs": [{**_fields(attr), "mean": io.mean, "std": io.std} for attr, io in zip(inputs, model.inputs)],
-            "outputs": [_fields(attr) for attr in outputs],
-        }  # fmt: skip
-        for one in described:
-            data.update(one.data)
-        show = _attr_tables if console.room else _attr_lines
-        parts = [*_facts(args.model, file, model), *(part for one in described for part in one.facts), ""]
-        parts += [*show(inputs, outputs, _means(model)), *(part for one in described for part in one.tensors)]
-        rest = [part for one in described for part in one.rest]
-        parts += [*_shapes(model), *([""] if rest else []), *rest]
-        console.report(data, *parts)
-        return Exit.OK
+        found: list[dict[str, Any]] = []
+        lines: list[Part] = []
+        for path in args.models:
+            try:
+                data, parts = _told(model_file(path), asked, args.check, console)
+            except RknnError as error:  # the others are told all the same
+                data, parts = {"model": str(path), "error": str(error)}, [Line(str(error), Tone.BAD)]
+            found.append(data)
+            lines += [*([""] if lines else []), *parts]
+        console.report(found, *lines)
+        return Exit.MODEL if any("error" in one for one in found) else Exit.OK
+
+
+def _told(
+    file: ModelFile, asked: list[Inspector], check: bool, console: Console
+) -> tuple[dict[str, Any], list[Part]]:
+    """What is known of one file, as data and to be read."""
+    told = [one.describe(file, check) for one in asked]
+    described = [one for one in told if one is not None]
+    room = "rkllm" if is_rkllm(file.path, file.data) else "llm" if is_package(file.data) else ""
+    if room:
+        if not described:
+            raise missing_library(room, f"{file.label} is a language model, which nothing here reads")
+        return described[0].data, described[0].facts
+    model = file.model
+    soc = next(iter(model.socs), None)
+    inputs = [default_attr(i, io, model.batch, True, soc) for i, io in enumerate(model.inputs)]
+    outputs = [default_attr(i, io, model.batch, False, soc) for i, io in enumerate(model.outputs)]
+    data = {
+        "model": file.label, "bytes": len(file.data), "container": model.container,
+        "toolkit_version": model.toolkit_version, "compiler_version": model.compiler_version,
+        "platform": model.platform, "platforms": model.platforms, "runs_on": model.runs_on,
+        "framework": model.framework, "batch": model.batch, "dynamic": model.dynamic,
+        "shapes": model.shapes, "custom_string": model.custom_string, "custom_ops": model.custom_ops,
+        "inputs": [{**_fields(attr), "mean": io.mean, "std": io.std} for attr, io in zip(inputs, model.inputs)],
+        "outputs": [_fields(attr) for attr in outputs],
+    }  # fmt: skip
+    for one in described:
+        data.update(one.data)
+    show = _attr_tables if console.room else _attr_lines
+    parts = [*_facts(file, model), *(part for one in described for part in one.facts), ""]
+    parts += [*show(inputs, outputs, _means(model)), *(part for one in described for part in one.tensors)]
+    rest = [part for one in described for part in one.rest]
+    return data, [*parts, *_shapes(model), *([""] if rest else []), *rest]
 
 
 def _fields(attr: TensorAttr) -> dict[str, Any]:
     return {
-        "index": attr.index, "name": attr.name, "dims": attr.dims, "n_elems": attr.n_elems, "bytes": attr.size,
+        "index": attr.index, "name": attr.name, "shape": attr.dims, "n_elems": attr.n_elems, "bytes": attr.size,
         "w_stride": attr.w_stride, "bytes_with_stride": attr.size_with_stride or attr.size,
-        "layout": attr.layout.name, "type": attr.dtype.short,
+        "layout": attr.layout.name, "dtype": attr.dtype.name.lower(),
         "scale": attr.quant.scale if attr.quant else None, "zero_point": attr.quant.zero_point if attr.quant else None,
     }  # fmt: skip
 
 
-def _facts(path: Path, file: ModelFile, model: Model) -> list[Part]:
+def _facts(file: ModelFile, model: Model) -> list[Part]:
     """One line each."""
     facts: list[tuple[str, Union[str, int]]] = [
-        ("file", f"{path} ({bytes_text(len(file.data))})"),
+        ("file", f"{file.label} ({bytes_text(len(file.data))})"),
         (
             "container",
             f"version {model.container:#x}" if model.container > 9 else f"version {model.container}",

@@ -8,9 +8,10 @@ import difflib
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
-from ..errors import shown, visible
+from ..errors import plain, shown, visible
 from ..spi.command import Command, Console, Exit
 
 __all__ = ["Aligned", "HelpAll", "Parser", "help_texts"]
@@ -24,7 +25,7 @@ def help_texts(command: Command) -> dict[str, Any]:
     return {
         "description": command.help[:1].upper() + command.help[1:] + ".",
         "epilog": f"examples:{examples}" if examples else None,
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "formatter_class": Page,
     }
 
 
@@ -44,6 +45,22 @@ _FEW = 6  # choices that are worth naming
 _UNRECOGNISED = "unrecognized arguments: "
 
 
+class Page(argparse.RawDescriptionHelpFormatter):
+    """Tells how wide it is, and what arguments take, for a usage of a few words."""
+
+    @property
+    def columns(self) -> int:
+        """Of text."""
+        return self._width
+
+    def takes(self, action: argparse.Action) -> str:
+        """``MODEL``, ``[INPUT ...]``, ``--to SOC``."""
+        if not action.option_strings:
+            return self._format_args(action, self._get_default_metavar_for_positional(action))
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{action.option_strings[0]} {value}"
+
+
 class HelpAll(argparse.Action):
     """``--help-all``: everything that argparse knows to say."""
 
@@ -51,7 +68,7 @@ class HelpAll(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> NoReturn:
-        parser._print_message(parser.format_help(everything=True), sys.stdout)
+        parser.print_all()
         raise SystemExit(Exit.OK)
 
 
@@ -60,12 +77,14 @@ class Parser(argparse.ArgumentParser):
 
     Attributes:
         commands: of the parser of all commands, those of each.
+        given: the words that are parsed.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.commands: dict[str, Parser] = {}
         self._common_usage = ""
+        self.given: Sequence[str] = ()
 
     @property
     def declared(self) -> list[argparse.Action]:
@@ -79,8 +98,8 @@ class Parser(argparse.ArgumentParser):
             return super().format_help()
         told = [action for action in self._actions if not self._is_untold(action)]
         listed = [action for action in told if self._is_common(action, command)]
-        formatter = self._get_formatter()
-        width = formatter._width
+        formatter: Any = self._get_formatter()
+        width = formatter.columns
         usage = _wrapped(f"usage: {self._common_usage}", width, 7)
         first, *others = (f"  {line}" for line in command.examples or ("",))
         fitting = [line for line in others if len(line) <= width][:_MORE_EXAMPLES]
@@ -90,16 +109,22 @@ class Parser(argparse.ArgumentParser):
             formatter.start_section(title)
             formatter.add_arguments([one for one in listed if bool(one.option_strings) is optional])
             formatter.end_section()
-        if len(listed) < len(told):
+        more = len(told) - len(listed)
+        if more:
             formatter.add_text(
-                _wrapped(f"{len(told) - len(listed)} more options: {self.prog} --help-all", width)
+                _wrapped(f"{more} more option{'s' * (more > 1)}: {self.prog} --help-all", width)
             )
         formatter.add_text("\n".join(["more examples:", *fitting]) if fitting else None)
         return str(formatter.format_help())
 
+    def print_all(self) -> None:
+        """``format_help`` of everything, on stdout."""
+        self._print_message(self.format_help(everything=True), sys.stdout)
+
     @staticmethod
     def _is_untold(action: argparse.Action) -> bool:
-        return action.help == argparse.SUPPRESS or isinstance(action, (HelpAll, argparse._HelpAction))
+        gives_help = bool(action.option_strings) and action.default == argparse.SUPPRESS
+        return gives_help or action.help == argparse.SUPPRESS
 
     @staticmethod
     def _is_common(action: argparse.Action, command: Command) -> bool:
@@ -111,18 +136,15 @@ class Parser(argparse.ArgumentParser):
 
     def filled(self, command: Command) -> Parser:
         """With all its arguments, those that must be there being its usage."""
-        formatter = self._get_formatter()
-        words = [self.prog]
-        for (
-            action
-        ) in self._actions:  # while argparse parses in any order, it hides how many words an argument takes
-            if not action.option_strings:
-                default = formatter._get_default_metavar_for_positional(action)
-                words.append(formatter._format_args(action, default))
-        for action in self._actions:
-            if action.option_strings and action.required:
-                default = formatter._get_default_metavar_for_optional(action)
-                words.append(f"{action.option_strings[0]} {formatter._format_args(action, default)}")
+        formatter: Any = self._get_formatter()
+        # now: while argparse parses in any order, it hides how many words an argument takes
+        words = [
+            self.prog,
+            *(formatter.takes(action) for action in self._actions if not action.option_strings),
+        ]
+        words += [
+            formatter.takes(action) for action in self._actions if action.option_strings and action.required
+        ]
         self._common_usage = " ".join([*words, "[options]"])
         self.set_defaults(instance=command)
         return self
@@ -172,8 +194,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith(_UNRECOGNISED):
             message = self._too_much(message[len(_UNRECOGNISED) :].split(" "))
+        for word in self.given:
+            if word.startswith("-") and Path(word).is_file():
+                message += f"; the file {word} is named ./{word}"
         with contextlib.suppress(OSError):  # a full disk: the exit code says it
-            self._print_message(visible(f"{self.prog}: {message}; see {self.prog} --help\n"), sys.stderr)
+            self._print_message(
+                visible(f"{self.prog}: {plain(message)}; see {self.prog} --help\n"), sys.stderr
+            )
         self.exit(Exit.USAGE)
 
     def _print_message(self, message: str, file: Any = None) -> None:

@@ -20,8 +20,9 @@ class Plugins(Command):
     examples = ("rknnlite plugins", "RKNNLITE_DISABLE=opencl rknnlite plugins")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        leave_out_what_crashes()
-        found = installed()
+        with console.progress("plugins"):
+            leave_out_what_crashes()
+            found = installed()
         rows = [
             [entry.name, f"{entry.package} {entry.version}".strip() or "-", _offered(entry)]
             for entry in found

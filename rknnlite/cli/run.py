@@ -91,7 +91,7 @@ class Run(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if args.out:
             args.out.mkdir(parents=True, exist_ok=True)
-        with open_context(args) as context:
+        with console.progress("run"), open_context(args) as context:
             if not args.inputs:
                 console.note("no input files: running on made-up data")
             arrays = arrays_for(args.inputs, context.inputs, args.bgr)
@@ -99,6 +99,7 @@ class Run(Command):
             arrays = [output.data for output in outputs] if args.raw else outputs
             results = _results(context, arrays, args)
             data = {
+                "model": str(args.model),
                 "device": args.device,
                 "backend": context.backend_name,
                 "soc": context.soc.name,

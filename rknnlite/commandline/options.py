@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import runpy
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +13,7 @@ from .. import config
 from .._faces.toolkit import toolkit_names
 from ..errors import ModelInvalid
 from ..files.json_text import parse_json
-from ..files.reading import check_folder, is_stream, open_file, read_text
+from ..files.reading import is_stream, open_file, read_text
 from ..formats import ModelFile
 from ..runtime import open_model
 from ..spi import Context
@@ -217,15 +216,10 @@ def opening(args: argparse.Namespace) -> dict[str, Any]:
 def model_file(path: Path) -> ModelFile:
     """The file, or an error that says what the path is instead."""
     try:
-        check_folder(path)
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):  # opening a pipe would wait for somebody who writes
-            open_file(path).close()
-            return ModelFile(path)
+        open_file(path).close()
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    kind = "folder" if stat.S_ISDIR(mode) else "device or pipe"
-    raise ModelInvalid(f"{path} is a {kind}; give the path of a .rknn file")
+    return ModelFile(path)
 
 
 def output_file(path: Path) -> Path:

@@ -13,7 +13,7 @@ from ..errors import InputInvalid
 from ..tensor import TensorAttr
 from .arrays import read_archive, read_array
 from .pictures import SUFFIXES, read_picture
-from .reading import check_file, is_pipe
+from .reading import check_file, is_pipe, with_remedy
 
 __all__ = ["arrays_for", "made_up"]
 
@@ -83,7 +83,7 @@ def _read(path: Path, attr: TensorAttr, bgr: bool) -> Array:
         with path.open("rb") as file:  # a device such as /dev/zero will do
             data = file.read(4 * attr.n_elems + 1)  # one too many: it may be endless
     except OSError as error:
-        raise InputInvalid(f"{path} cannot be read: {error.strerror or error}") from None
+        raise InputInvalid(f"{path} cannot be read: {with_remedy(error, path).strerror}") from None
     except ValueError as error:
         raise InputInvalid(f"{path} is no .npy file of numbers: {error}") from None
     return _raw(data, path, attr)
@@ -132,6 +132,6 @@ def _from_archive(path: Path, attrs: Sequence[TensorAttr]) -> list[Array]:
     try:
         return list(read_archive(path, choose, most).values())
     except OSError as error:
-        raise InputInvalid(f"{path} cannot be read: {error.strerror or error}") from None
+        raise InputInvalid(f"{path} cannot be read: {with_remedy(error, path).strerror}") from None
     except ValueError as error:
         raise InputInvalid(f"{path} is no .npz file of numbers: {error}") from None

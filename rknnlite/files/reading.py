@@ -36,9 +36,16 @@ __all__ = [
     "read_bytes",
     "read_text",
     "read_yaml",
+    "with_remedy",
 ]
 
 _NO_FILE = "it is a pipe, a socket or a device; give a file"
+_REMEDIES = {
+    errno.ENOENT: "check its name",
+    errno.ENOTDIR: "check its path",
+    errno.EISDIR: "give a file",
+    errno.EACCES: "give this user the right to read it",
+}
 _LARGE = 64 << 20  # bytes from which on the memory is asked first
 
 
@@ -104,7 +111,10 @@ def _state(status: os.stat_result) -> tuple[int, int]:
 
 def is_stream(path: Path) -> bool:
     """A pipe, a socket or a device: opening it may wait for ever, reading it may not end."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    with contextlib.suppress(OSError, ValueError):  # nothing is there, or nothing can be
+        mode = path.stat().st_mode
+        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+    return False
 
 
 def is_pipe(path: Path) -> bool:
@@ -114,6 +124,20 @@ def is_pipe(path: Path) -> bool:
 
 def open_file(path: Path) -> BinaryIO:
     """A file to read bytes from; raises OSError, also for what is none, and ValueError for a path that no system takes."""
+    try:
+        return _opened(path)
+    except OSError as error:
+        raise with_remedy(error, path) from None
+
+
+def with_remedy(error: OSError, path: Path) -> OSError:
+    """What the system says of a path, and what to do about it."""
+    said = error.strerror or str(error)
+    remedy = _REMEDIES.get(error.errno or 0) if said == os.strerror(error.errno or 0) else None
+    return type(error)(error.errno, f"{said}; {remedy}" if remedy else said, str(path))
+
+
+def _opened(path: Path) -> BinaryIO:
     check_file(path)  # before it is opened: a device may notice that
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))

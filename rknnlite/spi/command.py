@@ -95,6 +95,7 @@ class Console:
 
     def report(self, data: Any, *parts: Part) -> None:
         """The result: ``data`` as one line of JSON with ``--json``, else the parts: text, lines and tables."""
+        clear_bars()
         line = (
             json.dumps(as_json(data), ensure_ascii=False, allow_nan=False) if self.json else self._text(parts)
         )

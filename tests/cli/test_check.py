@@ -66,7 +66,7 @@ def test_run(call: Call, model: Path) -> None:
         ("cut", ""),
         ("page", "not an RKNN model: it starts with b'<!DOCTYP'"),
         ("rknn3", "an RKNN3 model"),
-        ("folder", "is a folder"),
+        ("folder", "Is a directory"),
         ("absent", "No such file"),
     ],
 )
@@ -116,7 +116,7 @@ def test_json(call: Call, bad: dict[str, Path]) -> None:
     done = call("check", "--json", "--run", RK3588, bad["pointer"])
     good, wrong = map(json.loads, done.out.splitlines())
     assert good["ok"] and good["runs_on"] == ["RK3588"] and good["run_us"] > 0 and good["problems"] == []
-    assert not wrong["ok"] and "Git LFS" in wrong["problems"][0] and wrong["file"] == str(bad["pointer"])
+    assert not wrong["ok"] and "Git LFS" in wrong["problems"][0] and wrong["model"] == str(bad["pointer"])
 
 
 def test_the_hook_calls_the_command(tmp_path: Path) -> None:

@@ -85,7 +85,11 @@ def test_info_as_data(call: Call, plain: Path) -> None:
         False,
         "",
     )
-    assert (data["toolkit"], data["ovxlib"], data["platforms"]) == ("1.7.3", "1.1.24", ["rv1126", "rv1109"])
+    assert (data["toolkit_version"], data["ovxlib"], data["platforms"]) == (
+        "1.7.3",
+        "1.1.24",
+        ["rv1126", "rv1109"],
+    )
     assert data["reorder"] == [[2, 1, 0]] and data["inputs"][0]["mean"] == [1, 2, 3]
     assert [attr["name"] for attr in data["outputs"]] == ["relu", "sigmoid"]  # the order of graph
     assert data["quantisation"]["inputs"] == [{"kind": "asymmetric", "scale": 0.5, "zero_point": 7}]

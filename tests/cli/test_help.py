@@ -57,7 +57,7 @@ def test_what_is_common_exists_and_the_rest_is_told_of(name: str, monkeypatch: p
         - {id(a) for a in options.values() if a.required or isinstance(a, argparse._HelpAction)}
     )
     text = "\n".join(help_of(name, 80, monkeypatch))
-    said = f"{len(left_out)} more options: rknnlite {name} --help-all"
+    said = f"{len(left_out)} more option{'s' * (len(left_out) > 1)}: rknnlite {name} --help-all"
     assert (said in text) is bool(common and left_out)
 
 

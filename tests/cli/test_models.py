@@ -44,7 +44,7 @@ def test_info_says_what_the_file_says(call: Call) -> None:
     ):
         assert text in done.out
     data = call("info", "--json", RESNET).data
-    assert data["inputs"][0]["dims"] == [1, 224, 224, 3]
+    assert data["inputs"][0]["shape"] == [1, 224, 224, 3]
     assert {"op": "ConvRelu", "npu": 9, "cpu": 0} in data["operators"]
     assert data["bytes"] == RESNET.stat().st_size
 
@@ -52,9 +52,9 @@ def test_info_says_what_the_file_says(call: Call) -> None:
 def test_info_prints_strides_as_the_runtime_does(call: Call) -> None:
     """Rows of 28 pixels are padded to 32; 20 channels of 10 rows of 12 pixels lie as 32 of 10 rows of 16."""
     picture = call("info", "--json", genuine("espcn_like.rk3588.i8")).data["inputs"][0]
-    assert (picture["dims"], picture["w_stride"], picture["bytes_with_stride"]) == ([1, 20, 28, 3], 32, 1920)
+    assert (picture["shape"], picture["w_stride"], picture["bytes_with_stride"]) == ([1, 20, 28, 3], 32, 1920)
     result = call("info", "--json", genuine("squeeze_excite.rk3588.i8")).data["outputs"][0]
-    assert (result["dims"], result["w_stride"], result["bytes_with_stride"]) == ([1, 20, 10, 12], 0, 5120)
+    assert (result["shape"], result["w_stride"], result["bytes_with_stride"]) == ([1, 20, 10, 12], 0, 5120)
 
 
 def test_info_lists_shapes_batch_and_custom_operators(call: Call) -> None:
@@ -97,8 +97,8 @@ def test_paths_that_lead_to_no_file(call: Call, tmp_path: Path) -> None:
     """A pipe is not opened: that would wait for somebody who writes."""
     os.mkfifo(tmp_path / "pipe")
     for path, says in (
-        (tmp_path, "is a folder"), (tmp_path / "pipe", "is a device or pipe"), (tmp_path / "none", "No such file"),
-        (Path("/dev/zero"), "is a device or pipe"), (Path("x" * 5000), "too long"),
+        (tmp_path, "Is a directory; give a file"), (tmp_path / "pipe", "it is a pipe"), (tmp_path / "none", "No such file"),
+        (Path("/dev/zero"), "it is a pipe"), (Path("x" * 5000), "too long"),
     ):  # fmt: skip
         for command in ("info", "run", "perf"):
             done = call(command, path)
@@ -297,7 +297,7 @@ def test_bench_counts(call: Call) -> None:
     assert len(rows) == 8
     for row in rows:
         assert row["runs"] == 4 * row["threads"]
-        assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"] <= row["max_ms"]
+        assert 0 < row["p50_us"] <= row["p95_us"] <= row["p99_us"] <= row["max_us"]
         assert row["fps"] > 0
         assert row["rss_bytes"] > 1 << 20
     assert "FPS" in call("bench", model, "--runs", 1).out
@@ -332,7 +332,7 @@ def test_perf_report_is_self_contained(call: Call, tmp_path: Path) -> None:
     assert text.count("<script") == 1  # our own, see test_pages
     data = call("perf", genuine("resnet_like.rk3588.i8"), "--json").data
     assert len(data["layers"]) > 5
-    assert data["memory"]["total"] > 0
+    assert data["memory"]["total_bytes"] > 0
 
 
 def test_compare_puts_ways_side_by_side(call: Call) -> None:
@@ -405,7 +405,7 @@ def test_compare_a_model_with_itself_in_float(call: Call, tmp_path: Path) -> Non
     same = call("compare", model, model, "--min-cosine", "0.999999")
     assert same.code == 0
     assert "tensors compared" in same.out
-    np.save(tmp_path / "x.npy", np.zeros(call("info", model, "--json").data["inputs"][0]["dims"], np.uint8))
+    np.save(tmp_path / "x.npy", np.zeros(call("info", model, "--json").data["inputs"][0]["shape"], np.uint8))
     page = tmp_path / "page.html"
     data = call(
         "compare", model, model, tmp_path / "x.npy", "--mode", "single", "--html", page, "--json"

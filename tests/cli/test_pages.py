@@ -288,7 +288,7 @@ def test_compare_tells_what_was_not_compared() -> None:
 def test_compare_page_of_two_files(call: Call, tmp_path: Path) -> None:
     model = genuine("resnet_like.rk3588.i8")
     np.save(
-        tmp_path / "x.npy", np.full(call("info", model, "--json").data["inputs"][0]["dims"], 90, np.uint8)
+        tmp_path / "x.npy", np.full(call("info", model, "--json").data["inputs"][0]["shape"], 90, np.uint8)
     )
     words = (model, model, tmp_path / "x.npy", "--mode", "single", "--html", tmp_path / "page.html")
     assert call("compare", *words).code == 0

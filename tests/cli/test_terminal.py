@@ -573,7 +573,7 @@ def test_masks_have_the_vendors_names(mask: int, name: str) -> None:
 def test_chat_tells_its_speed_on_a_terminal_only() -> None:
     from rknnlite_llm.commands.chat import _speed
 
-    data = {"decode_tokens": 12, "tokens_per_s": 34.56, "first_token_s": 0.123}
+    data = {"decode_tokens": 12, "tokens_per_s": 34.56, "first_token_us": 123000}
     told = _speed(data, Console(out=Terminal()))
     assert told == ["", Line("(12 tokens, 34.6/s, the first after 0.12 s)", Tone.QUIET)]
     assert _speed(data, Console(out=io.StringIO())) == [""]

@@ -67,25 +67,25 @@ def test_counts_rates_and_times() -> None:
     first, second = looks(figures(100, 10, 10), figures(160, 10, 20))
     (model,) = first["models"]
     assert (model["requests"], model["tokens"], model["running"], model["waiting"]) == (10, 100, 2, 1)
-    assert model["tokens_per_second"] is None and model["p50"] == pytest.approx(0.05)
+    assert model["tokens_per_s"] is None and model["p50_us"] == pytest.approx(50000)
     (model,) = second["models"]
-    assert (model["tokens_per_second"], model["requests_per_second"]) == (30.0, 5.0)
-    assert model["p50"] == pytest.approx(0.15) and model["p95"] == pytest.approx(0.195)
+    assert (model["tokens_per_s"], model["requests_per_s"]) == (30.0, 5.0)
+    assert model["p50_us"] == pytest.approx(150000) and model["p95_us"] == pytest.approx(195000)
     chat, infer = second["routes"]
     assert (chat["name"], chat["requests"], chat["failed"]) == ("/v1/chat/completions", 23, 3)
     assert infer["failed"] == 0
     assert second["load"] == [90, 20] and second["temperatures"] == {"npu-thermal": 51.5}
-    assert second["memory"] == 100 << 20 and second["batches"] == {"in_progress": 2}
+    assert second["memory_bytes"] == 100 << 20 and second["batches"] == {"in_progress": 2}
 
 
 def test_a_server_that_began_anew_counts_from_nothing() -> None:
     _, second, third, fourth = looks(
         figures(100, 10, 10), figures(20, 0, 4), DeviceUnavailable("it is away"), figures(30, 0, 4)
     )
-    assert second["models"][0]["tokens_per_second"] == 10.0
-    assert second["models"][0]["p50"] == pytest.approx(0.15)
+    assert second["models"][0]["tokens_per_s"] == 10.0
+    assert second["models"][0]["p50_us"] == pytest.approx(150000)
     assert third["problem"] == "it is away" and third["models"] == []
-    assert fourth["problem"] == "" and fourth["models"][0]["tokens_per_second"] is None
+    assert fourth["problem"] == "" and fourth["models"][0]["tokens_per_s"] is None
 
 
 def test_one_that_has_never_answered_is_an_error() -> None:

@@ -18,7 +18,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("info", "A", "B"), "'B' is too much: it takes MODEL"),
+        (("export-onnx", "A", "B", "C"), "'C' is too much: it takes MODEL OUT"),
         (("runs",), "there is no 'runs'; did you mean run?"),
         (("info", "--chek", "A"), "there is no option '--chek'; did you mean --check?"),
         (("bench", "--runs", "x", "m"), "'x' is no whole number from 1"),

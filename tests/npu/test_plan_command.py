@@ -22,7 +22,7 @@ IO = ("--io", "0x1000", "0x2000", "12288")
 def test_the_arrays_of_a_plan(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "plan.npz"
     done = call("npu-plan", MODEL, *BASE, *IO, "--uint8", "--out", out, "--json")
-    assert done.code == 0 and done.data["out"] == str(out) and done.data["never_recorded"] == []
+    assert done.code == 0 and done.data["file"] == str(out) and done.data["never_recorded"] == []
     with np.load(out) as arrays:
         assert arrays["words"].dtype == np.uint64 and len(arrays["words"]) == done.data["words"] == 2672
         assert arrays["offset"] == done.data["commands"] - 0x10000000 == 18816
@@ -101,5 +101,5 @@ def test_a_set_of_shapes_is_chosen(call: Call) -> None:
     model = genuine("dynamic_three.rk3588.i8")
     for number, size in enumerate((3072, 2304, 1536)):
         done = call("npu-plan", model, *BASE, *IO[:3], "--shape", number, "--json")
-        assert {b["name"]: b["size"] for b in done.data["buffers"]}["in0"] == size
+        assert {b["name"]: b["bytes"] for b in done.data["buffers"]}["in0"] == size
         assert "several sets of shapes were never recorded" in done.data["never_recorded"][0]

@@ -52,7 +52,7 @@ def test_chat(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_info(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["toolkit"], told["soc"], told["dtype"], told["known_head"]) == (
+    assert (told["toolkit_version"], told["soc"], told["dtype"], told["known_head"]) == (
         "1.2.3",
         "rk3588",
         "w8a8",

@@ -49,42 +49,42 @@ class Plan:
 
 @dataclass(frozen=True)
 class Measured:
-    """Latencies in milliseconds, resident memory of the process in bytes; ``run_us`` as the backend times it."""
+    """Latencies in microseconds, resident memory of the process in bytes; ``run_us`` as the backend times it."""
 
     threads: int
     core_mask: Optional[int]
     zero_copy: bool
     runs: int
     fps: float
-    mean_ms: float
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    max_ms: float
+    mean_us: float
+    p50_us: float
+    p95_us: float
+    p99_us: float
+    max_us: float
     run_us: float
     rss_bytes: int
 
     @property
-    def outside_ms(self) -> float | None:
-        """Milliseconds of a frame that the model did not take, on average; None where the backend does not time it."""
-        return max(0.0, self.mean_ms - self.run_us / 1000) if self.run_us else None
+    def outside_us(self) -> float | None:
+        """Microseconds of a frame that the model did not take, on average; None where the backend does not time it."""
+        return max(0.0, self.mean_us - self.run_us) if self.run_us else None
 
     @classmethod
     def of(cls, plan: Plan, seconds: Sequence[float], wall: float, run_us: Sequence[int]) -> Measured:
         """Sum up the latencies of all workers; ``wall`` is the time from the first call to the last result."""
-        milliseconds = np.asarray(seconds) * 1000
-        p50, p95, p99 = (float(value) for value in np.percentile(milliseconds, (50, 95, 99)))
+        microseconds = np.asarray(seconds) * 1e6
+        p50, p95, p99 = (float(value) for value in np.percentile(microseconds, (50, 95, 99)))
         return cls(
             plan.threads,
             plan.mask,
             plan.zero_copy,
             len(seconds),
             len(seconds) / wall,
-            float(milliseconds.mean()),
+            float(microseconds.mean()),
             p50,
             p95,
             p99,
-            float(milliseconds.max()),
+            float(microseconds.max()),
             float(np.mean(run_us)),
             _resident(),
         )
@@ -154,7 +154,7 @@ class Bench(Command):
         total = sum(plan.threads * (args.runs + args.warmup) for plan in plans)
         with console.progress("bench", total) as progress:
             rows = [_measure(plan, args, progress) for plan in plans]
-        data = [{**vars(row), "outside_ms": row.outside_ms} for row in rows]
+        data = [{**vars(row), "outside_us": row.outside_us} for row in rows]
         told = [Line(_OUTSIDE, Tone.QUIET, 2)] if args.device else []
         console.report(
             {"model": str(args.model), "device": args.device, "rows": data},
@@ -200,11 +200,11 @@ def _table(rows: Sequence[Measured], far: bool) -> Table:
             _cores(row),
             "yes" if row.zero_copy else "no",
             f"{row.fps:.1f}",
-            f"{row.mean_ms:.2f}",
-            f"{row.p50_ms:.2f}",
-            f"{row.p95_ms:.2f}",
-            f"{row.p99_ms:.2f}",
-            f"{row.max_ms:.2f}",
+            f"{row.mean_us / 1000:.2f}",
+            f"{row.p50_us / 1000:.2f}",
+            f"{row.p95_us / 1000:.2f}",
+            f"{row.p99_us / 1000:.2f}",
+            f"{row.max_us / 1000:.2f}",
             f"{row.rss_bytes / 2**20:.0f}",
             *(_far(row) if far else []),
         ]
@@ -214,8 +214,8 @@ def _table(rows: Sequence[Measured], far: bool) -> Table:
 
 
 def _far(row: Measured) -> list[str]:
-    outside = row.outside_ms
-    return ["-", "-"] if outside is None else [f"{row.run_us / 1000:.2f}", f"{outside:.2f}"]
+    outside = row.outside_us
+    return ["-", "-"] if outside is None else [f"{row.run_us / 1000:.2f}", f"{outside / 1000:.2f}"]
 
 
 def _cores(row: Measured) -> str:

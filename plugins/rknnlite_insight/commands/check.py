@@ -42,7 +42,7 @@ def _names(text: str) -> list[str]:
 class _Found:
     """What is known of one file when it has been looked at; ``problems`` is empty when nothing is wrong."""
 
-    file: str
+    model: str
     problems: list[str]
     bytes: int = 0
     runs_on: tuple[str, ...] = ()
@@ -57,12 +57,10 @@ class _Found:
 
     def __str__(self) -> str:
         if self.problems:
-            return f"{self.file}: wrong: {'; '.join(self.problems)}"
+            return f"{self.model}: wrong: {'; '.join(self.problems)}"
         ran = f", ran on the CPU reference in {self.run_us / 1000:.0f} ms" if self.run_us is not None else ""
         place = f"; {self.board_only.partition('; ')[0]}" if self.board_only else ""
-        return (
-            f"{self.file}: fine, {'/'.join(self.runs_on) or 'language model'}, {self.bytes} bytes{ran}{place}"
-        )
+        return f"{self.model}: fine, {'/'.join(self.runs_on) or 'language model'}, {self.bytes} bytes{ran}{place}"
 
 
 class Check(Command):
@@ -96,10 +94,12 @@ class Check(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         wanted = {socs.get(name).name.upper() for name in args.soc}
         wrong = False
-        for path in args.models:
-            found = _look(path, wanted, args.max_size, args.run)
-            wrong |= not found.ok
-            console.report({"ok": found.ok, **vars(found)}, str(found))
+        with console.progress("check", len(args.models)) as progress:
+            for path in args.models:
+                found = _look(path, wanted, args.max_size, args.run)
+                wrong |= not found.ok
+                console.report({"ok": found.ok, **vars(found)}, str(found))
+                progress.step(item=str(path))
         return Exit.MODEL if wrong else Exit.OK
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import cast
 
-from rknnlite_backend.perf import MemorySize, OpRank, PerfRow, PerfTable
+from rknnlite_backend.perf import UNKNOWN, MemorySize, OpRank, PerfRow, PerfTable
 from rknnlite_pages.report import need_templates
 
 from rknnlite import plugins
@@ -87,7 +87,7 @@ class Perf(Command):
             need_figures()  # what is missing is told before the work
         if args.html:
             need_templates()
-        with open_context(args, collect_perf=True) as context:
+        with console.progress("perf"), open_context(args, collect_perf=True) as context:
             arrays = arrays_for(args.inputs, context.inputs, args.bgr)
             for _ in range(2):  # the first run warms up
                 context.infer(arrays, layout=args.layout)
@@ -112,7 +112,7 @@ class Perf(Command):
             "total_us": table.total_us,
             "layers": [_layer(row) for row in table],
             "operators": [_operator(rank) for rank in table.ranking],
-            "memory": memory,
+            "memory": _sizes(memory),
             "verdict": {"headline": headline, "lines": lines},
         }
         told = [f"measured on {where}"] if where else []
@@ -134,7 +134,8 @@ def _estimate(args: argparse.Namespace, console: Console) -> int:
     if known is None:
         raise missing_library("npu", "--npu is not here")
     file = model_file(args.model)
-    table = cast("PerfTable", known.layers(file, args.core_mask or 0))
+    with console.progress("perf"):
+        table = cast("PerfTable", known.layers(file, args.core_mask or 0))
     data = {
         "model": str(args.model),
         "note": table.note,
@@ -155,18 +156,31 @@ def _memory(context: Context) -> MemorySize | None:
         return None
 
 
+def _sizes(memory: MemorySize | None) -> dict[str, object] | None:
+    """For programs."""
+    return (
+        None
+        if memory is None
+        else {name if name == "cores" else f"{name}_bytes": size for name, size in vars(memory).items()}
+    )
+
+
 def _layer(row: PerfRow) -> dict[str, object]:
     return {
         "id": row.id,
         "op": row.op,
         "name": row.name,
         "target": row.target,
-        "data_type": row.data_type,
-        "input_shape": row.input_shape,
-        "output_shape": row.output_shape,
+        "dtype": (_known(row.data_type) or "").lower() or None,
+        "input_shape": _known(row.input_shape),
+        "output_shape": _known(row.output_shape),
         "time_us": row.time_us,
-        "rw_kb": row.rw_kb,
+        "rw_bytes": None if row.rw_kb is None else round(1024 * row.rw_kb),
     }
+
+
+def _known(cell: str) -> str | None:
+    return None if cell == UNKNOWN else cell
 
 
 def _operator(rank: OpRank) -> dict[str, object]:

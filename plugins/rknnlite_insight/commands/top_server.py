@@ -82,10 +82,23 @@ class ServerLooks:
 
 
 def _told(look: _Look) -> dict[str, Any]:
-    return {
-        name: [vars(row) for row in value] if name in ("models", "networks", "routes") else value
-        for name, value in vars(look).items()
+    rows = ("models", "networks", "routes")
+    data = {
+        name: [_row(row) for row in value] if name in rows else value for name, value in vars(look).items()
     }
+    data["memory_bytes"] = data.pop("memory")
+    return data
+
+
+def _row(row: _Row) -> dict[str, Any]:
+    """Times in microseconds and rates a second, named as everywhere."""
+    data = vars(row).copy()
+    for name in ("p50", "p95", "token_p50"):
+        seconds = data.pop(name)
+        data[f"{name}_us"] = None if seconds is None else 1e6 * seconds
+    for name in ("requests", "tokens"):
+        data[f"{name}_per_s"] = data.pop(f"{name}_per_second")
+    return data
 
 
 def _look(now: Figures, past: Optional[tuple[float, Figures]], at: float) -> _Look:

@@ -157,7 +157,7 @@ def _facts(context: LlmContext, prefix: str, opened: float, own: int | None, row
     config, model, here = context.config, package_model(prefix), context.backend_name == "cpu"
     step = weight_bytes(model) if model else None
     return _Facts(
-        Path(prefix).name,
+        str(prefix),
         context.backend_name,
         context.versions.api,
         config.max_ctx_len,
@@ -238,12 +238,27 @@ def _remarks(facts: _Facts) -> list[str]:
 
 
 def _data(facts: _Facts, rows: Sequence[Speed]) -> dict[str, Any]:
-    return {**asdict(facts), "rows": [{**asdict(row), "share_of_limit": facts.share(row)} for row in rows]}
+    data = asdict(facts)
+    data["open_us"] = 1e6 * data.pop("open_s")
+    data["memory"] = facts.memory and {
+        "gemv_bytes_per_s": facts.memory.gemv,
+        "copy_bytes_per_s": facts.memory.copy,
+    }
+    return {**data, "rows": [_row(row, facts.share(row)) for row in rows]}
+
+
+def _row(row: Speed, share: float | None) -> dict[str, Any]:
+    """Times in microseconds, as everywhere."""
+    data = asdict(row)
+    data["ttft_us"], data["tpot_us"] = 1e6 * data.pop("ttft"), 1e6 * data.pop("tpot")
+    for name in ("prefill", "decode"):
+        data[f"{name}_tokens_per_s"] = data.pop(f"{name}_tps")
+    return {**data, "share_of_limit": share}
 
 
 def _page(facts: _Facts, rows: Sequence[Speed]) -> HtmlReport:
     page = HtmlReport(
-        f"Speed of the language model {facts.model}",
+        f"Speed of the language model {Path(facts.model).name}",
         [("backend", facts.backend), ("context of the model", f"{facts.context} tokens")],
         verdict=[*_guesses(rows), *_remarks(facts)],
     )

@@ -98,7 +98,9 @@ class Chat(Command):
         )
         rule, along = _rule(args), draft_and_adapters(args)
         params = LlmParams(sampling=sampling, speculate=along.speculate)
-        with Conversation(args.prefix, params, backend=args.backend, **along.options) as chat:
+        with console.progress("opening"):
+            opened = Conversation(args.prefix, params, backend=args.backend, **along.options)
+        with opened as chat:
             along.open(chat.context)
             along.enable(chat.session)
             pictures = _pictures(args)
@@ -174,6 +176,8 @@ def _rule(args: argparse.Namespace) -> Optional[Rule]:
             return JsonSchema(parse_json(text))
     except (OSError, ValueError) as error:
         raise ParamInvalid(f"{path}: {shown(error)}") from None
+    if not text.strip():
+        raise ParamInvalid(f"{path} is empty; write a grammar into it: GBNF (llama.cpp) or Lark")
     return Gbnf(text) if "::=" in text else Lark(text)
 
 
@@ -239,7 +243,7 @@ def _figures(run: RunSummary) -> dict[str, Any]:
         "prefill_tokens": run.n_prefill_tokens,
         "cached_tokens": run.n_cached_tokens,
         "decode_tokens": run.n_decode_tokens,
-        "first_token_s": run.first_token - run.start,
+        "first_token_us": 1e6 * (run.first_token - run.start),
         "tokens_per_s": run.n_decode_tokens / seconds,
         **(guesses if run.n_guessed_tokens else {}),
     }
@@ -297,7 +301,7 @@ def _speed(data: dict[str, Any], console: Console) -> list[Part]:
     """How fast the answer came, for somebody who looks; else only the end of its line."""
     if console.room is None or "tokens_per_s" not in data:
         return [""]
-    told = f"{data['decode_tokens']} tokens, {data['tokens_per_s']:.1f}/s, the first after {data['first_token_s']:.2f} s"
+    told = f"{data['decode_tokens']} tokens, {data['tokens_per_s']:.1f}/s, the first after {data['first_token_us'] / 1e6:.2f} s"
     if "guessed_tokens" in data:
         told += f"; {data['accepted_tokens']} of {data['guessed_tokens']} guesses were right"
     return ["", Line(f"({told})", Tone.QUIET)]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rknnlite.commandline.options import model_file
 from rknnlite.spi.command import Command, Console
 
+from ..package import Package
 from .llm_quality import (
     add_quality,
     check_quality,
@@ -54,6 +56,8 @@ class LlmEval(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         check_quality(args)
+        for prefix in args.prefixes:
+            model_file(Package.of(prefix).model)
         reports = quality(args.source, args.prefixes, args, console)
         if args.html:
             quality_page(args.source, reports).write(args.html)

@@ -49,7 +49,7 @@ class Pull(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if not args.into.is_dir():
-            raise ParamInvalid(f"{args.into} is no folder")
+            raise ParamInvalid(f"--into {args.into} is no folder; make it: mkdir {args.into}")
         sums = sums_in(args.sums) if args.sums else ()
         fetch = Fetch(args.source, args.name, sums, listed=bool(args.sums))
         with console.progress(f"pull {fetch.called}") as bar:

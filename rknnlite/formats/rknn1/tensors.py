@@ -71,6 +71,7 @@ def channels_last(fields: Mapping[str, Any]) -> bool:
 
 
 def entries(fields: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str, Any]]]:
+    """The objects of a list, each with its number."""
     found = fields.get(key, [])
     if not isinstance(found, list) or len(found) > MOST_ENTRIES:
         raise ModelInvalid(f"damaged file: {key} must be a list of at most {MOST_ENTRIES} entries")
@@ -81,6 +82,7 @@ def entries(fields: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str,
 
 
 def whole(entry: Mapping[str, Any], key: str, where: str, most: int, default: Optional[int] = None) -> int:
+    """A number in bounds."""
     value = entry.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise ModelInvalid(
@@ -90,11 +92,13 @@ def whole(entry: Mapping[str, Any], key: str, where: str, most: int, default: Op
 
 
 def text_of(entry: Mapping[str, Any], key: str, default: str) -> str:
+    """A text, else the default."""
     value = entry.get(key, default)
     return value if isinstance(value, str) else default
 
 
 def shape_of(entry: Mapping[str, Any], where: str) -> tuple[int, ...]:
+    """A size in numpy's order."""
     size = entry.get("size")
     if not isinstance(size, list) or len(size) > _MOST_RANK:
         raise ModelInvalid(
@@ -109,6 +113,7 @@ def shape_of(entry: Mapping[str, Any], where: str) -> tuple[int, ...]:
 
 
 def element(entry: Mapping[str, Any], where: str) -> tuple[DType, Optional[QuantParams]]:
+    """The element type and how it is quantised."""
     found = entry.get("dtype")
     if not isinstance(found, dict):
         raise ModelInvalid(f"damaged file: {where} has no dtype")
