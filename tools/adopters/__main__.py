@@ -52,8 +52,9 @@ def main(words: list[str] | None = None) -> int:
     options = parser.parse_args(words)
     if options.list:
         for adopter in ADOPTERS:
+            origin = f"checkout of {adopter.source}" if adopter.checkout else f"PyPI: {adopter.source}"
             print(
-                f"{adopter.name}: {adopter.licence}, {'checkout of ' if adopter.checkout else 'PyPI: '}{adopter.source}"
+                f"{adopter.name}: {adopter.licence}, {origin}{'; ' * bool(adopter.command)}{adopter.command}"
             )
         return 0
     checkouts = dict(options.checkout)

@@ -63,7 +63,7 @@ ADOPTERS = (
         source="ztu-somemodelruntime-ez-rknn-async",
         licence="AGPL-3.0",
         install=("ztu-somemodelruntime-ez-rknn-async==0.11.0",),
-        command=f"{PLAY} python program.py",
+        command="rknnlite exec -- python program.py",
         soc="rk3588",
     ),
     Adopter(
