@@ -38,15 +38,24 @@ def line(outcome: Outcome) -> str:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.adopters", description=(__doc__ or "").split("\n", 2)[2])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.adopters", description=(__doc__ or "").split("\n", 2)[2]
+    )
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--checkout", action="append", type=checkout, default=[], metavar="NAME=FOLDER")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "adopters", help="default: build/adopters")
-    parser.add_argument("--list", action="store_true", help="name the adopters, their licence and where their code comes from")
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / "build" / "adopters", help="default: build/adopters"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="name the adopters, their licence and where their code comes from"
+    )
     options = parser.parse_args(words)
     if options.list:
         for adopter in ADOPTERS:
-            print(f"{adopter.name}: {adopter.licence}, {'checkout of ' if adopter.checkout else 'PyPI: '}{adopter.source}")
+            origin = f"checkout of {adopter.source}" if adopter.checkout else f"PyPI: {adopter.source}"
+            print(
+                f"{adopter.name}: {adopter.licence}, {origin}{'; ' * bool(adopter.command)}{adopter.command}"
+            )
         return 0
     checkouts = dict(options.checkout)
     names = chosen(options.names, checkouts)

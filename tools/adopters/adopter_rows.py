@@ -51,10 +51,9 @@ ADOPTERS = (
         licence="Apache-2.0",
         install=(
             # Its list asks for what only its converter uses; the newest of these do not go with each other.
-            "--no-deps rk-transformers==0.3.1 torch optimum==2.1.0 optimum-onnx==0.1.0 transformers==4.57.6"
+            "--no-deps rk-transformers==0.3.1 optimum==2.1.0 optimum-onnx==0.1.0 transformers==4.57.6"
             " tokenizers==0.22.2 huggingface-hub==0.36.0 sentence-transformers==5.1.2",
-            "filelock packaging pyyaml regex requests safetensors tqdm typing-extensions fsspec jinja2 networkx sympy"
-            " onnx setuptools scipy scikit-learn pillow",
+            "torch packaging pyyaml regex requests safetensors tqdm onnx scipy scikit-learn pillow",
         ),
         command=f"{PLAY} python embed.py",
         soc="rk3588",
@@ -64,7 +63,7 @@ ADOPTERS = (
         source="ztu-somemodelruntime-ez-rknn-async",
         licence="AGPL-3.0",
         install=("ztu-somemodelruntime-ez-rknn-async==0.11.0",),
-        command=f"{PLAY} python program.py",
+        command="rknnlite exec -- python program.py",
         soc="rk3588",
     ),
     Adopter(
@@ -111,7 +110,7 @@ ADOPTERS = (
         "rknn-model-zoo",
         source="airockchip/rknn_model_zoo",
         licence="Apache-2.0",
-        install=("opencv-python-headless", "--no-deps torch", "filelock typing-extensions sympy networkx jinja2 fsspec"),
+        install=("opencv-python-headless torch",),
         command="python yolov8.py --model_path model.rknn --target rk3588 --img_save",
         checkout=True,
     ),
@@ -126,6 +125,13 @@ ADOPTERS = (
     Adopter("rapidocr", "rapidocr", "Apache-2.0", ("--no-deps rapidocr==3.10.0",), "", program="no_engine"),
     Adopter("paddlex", "paddlex", "Apache-2.0", ("--no-deps paddlex==3.7.2",), "", program="no_engine"),
     Adopter("insightface", "insightface", "MIT", ("--no-deps insightface==2.1",), "", program="no_engine"),
-    Adopter("openwakeword", "openwakeword", "Apache-2.0", ("--no-deps openwakeword==0.6.0",), "", program="no_engine"),
+    Adopter(
+        "openwakeword",
+        "openwakeword",
+        "Apache-2.0",
+        ("--no-deps openwakeword==0.6.0",),
+        "",
+        program="no_engine",
+    ),
     Adopter("sherpa-onnx", "sherpa-onnx", "Apache-2.0", ("sherpa-onnx==2.0.1",), ""),
 )

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,13 @@ class Outcome:
 def done(command: list[str], **words: object) -> str:
     """What a command printed, both streams; TrialFailed where it fails."""
     ran = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **words
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **words,
     )  # type: ignore[call-overload]
     if ran.returncode:
         end = "\n".join(ran.stdout.splitlines()[-25:])
@@ -53,12 +60,21 @@ def wheel_of(root: Path, folder: Path) -> Path:
     shutil.rmtree(tree, ignore_errors=True)
     names = done(["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
     for name in filter(None, names.split("\0")):
-        if (root / name).is_file() and name.startswith(("rknnlite/", "plugins/", "pyproject", "README", "LICENSE")):
+        if (root / name).is_file() and name.startswith(
+            ("rknnlite/", "plugins/", "pyproject", "README", "LICENSE")
+        ):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(root / name, tree / name)
+            shutil.copy2(root / name, tree / name)
     wheels = folder / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
-    done([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(tree)])
+    dated = {
+        **os.environ,
+        "SOURCE_DATE_EPOCH": "1700000000",
+    }  # the same tree is the same wheel, which is then left in place
+    done(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(tree)],
+        env=dated,
+    )
     return next(wheels.glob("*.whl"))
 
 
@@ -71,27 +87,38 @@ class Trial:
         self.python = self.environment / "bin" / "python"
 
     def prepare(self) -> None:
-        """Make the environment, unless it has this very wheel and these very packages."""
-        stamp = self.environment / "installed"
-        wanted = "\n".join([hashlib.sha256(self.wheel.read_bytes()).hexdigest(), *self.adopter.install])
-        if stamp.exists() and stamp.read_text() == wanted:
-            return
+        """Make the environment; what is in it already is left there."""
         if not self.python.exists():
             done([sys.executable, "-m", "venv", str(self.environment)])
-        stamp.unlink(missing_ok=True)
-        # rknnlite first and its companion with it: then pip has no reason to fetch the vendor's wheel.
-        self._pip(str(self.wheel))
+        self._once("rknnlite", hashlib.sha256(self.wheel.read_bytes()).hexdigest(), self._install_rknnlite)
+        self._once("packages", "\n".join(self.adopter.install), self._install_packages)
+
+    def _once(self, name: str, wanted: str, step: Callable[[], None]) -> None:
+        stamp = self.environment / f"{name}.installed"
+        if not stamp.exists() or stamp.read_text() != wanted:
+            stamp.unlink(missing_ok=True)
+            step()
+            stamp.write_text(wanted)
+
+    def _install_rknnlite(self) -> None:
+        """First of all, and its companion with it: then pip has no reason to fetch the vendor's wheel."""
         self._pip("--force-reinstall", "--no-deps", str(self.wheel), str(COMPANION))
+        self._pip(str(self.wheel))
+
+    def _install_packages(self) -> None:
         for arguments in self.adopter.install:
             self._pip(*arguments.split())
-        stamp.write_text(wanted)
 
     def _pip(self, *arguments: str) -> None:
         done([str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments])
 
     def command(self) -> list[str]:
         """The adopter's program, on the board that it looks for."""
-        played = ["-m", "rknnlite", "exec", "--soc", self.adopter.soc, "--", str(self.python)] if self.adopter.soc else []
+        played = (
+            ["-m", "rknnlite", "exec", "--soc", self.adopter.soc, "--", str(self.python)]
+            if self.adopter.soc
+            else []
+        )
         words = [str(self.checkout) if self.checkout else "", self.adopter.distribution]
         return [str(self.python), *played, str(PROGRAMS / self.adopter.script), *words]
 
@@ -101,7 +128,9 @@ class Trial:
         version, good = "", False
         try:
             if self.adopter.checkout and not self.checkout:
-                raise TrialFailed(f"no checkout: add --checkout {self.adopter.name}=FOLDER ({self.adopter.source})")
+                raise TrialFailed(
+                    f"no checkout: add --checkout {self.adopter.name}=FOLDER ({self.adopter.source})"
+                )
             self.prepare()
             version = self.version()
             seen, good = self._seen(), True
@@ -113,7 +142,10 @@ class Trial:
         """Of the distribution, or the commit of the checkout where git knows it."""
         if self.checkout:
             try:
-                return done(["git", "-C", str(self.checkout), "log", "-1", "--format=%h", "--", "."]).strip() or "no commit"
+                return (
+                    done(["git", "-C", str(self.checkout), "log", "-1", "--format=%h", "--", "."]).strip()
+                    or "no commit"
+                )
             except TrialFailed:
                 return "no commit"
         ask = f"import importlib.metadata as m; print(m.version({self.adopter.distribution!r}))"
@@ -124,9 +156,13 @@ class Trial:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "RKNNLITE_SOC")}
-        environment.update(PATH=f"{self.python.parent}{os.pathsep}{os.environ['PATH']}", RKNNLITE_BACKEND="cpu")
+        environment.update(
+            PATH=f"{self.python.parent}{os.pathsep}{os.environ['PATH']}", RKNNLITE_BACKEND="cpu"
+        )
         printed = done(self.command(), cwd=work, env=environment)
         seen = [line[len(SEEN) :] for line in printed.splitlines() if line.startswith(SEEN)]
         if not seen:
-            raise TrialFailed(f"{self.adopter.script} ended well and said nothing of what it saw:\n{printed[-2000:]}")
+            raise TrialFailed(
+                f"{self.adopter.script} ended well and said nothing of what it saw:\n{printed[-2000:]}"
+            )
         return "; ".join(seen)

@@ -17,7 +17,13 @@ folder = Path("embedding")
 folder.mkdir()
 shutil.copy(MODEL, folder / "model.rknn")
 network = {"model_input_names": ["input_ids"], "max_seq_length": LENGTH, "batch_size": 1}
-config = {"model_type": "bert", "hidden_size": WIDTH, "vocab_size": 100, "num_attention_heads": 1, "rknn": {"model.rknn": network}}
+config = {
+    "model_type": "bert",
+    "hidden_size": WIDTH,
+    "vocab_size": 100,
+    "num_attention_heads": 1,
+    "rknn": {"model.rknn": network},
+}
 (folder / "config.json").write_text(json.dumps(config))
 
 model = RKModelForFeatureExtraction.from_pretrained(str(folder))
@@ -26,4 +32,6 @@ ids = np.array([[3, 1, 4, 1, 5, 2]])
 got = model(input_ids=ids, attention_mask=np.ones_like(ids)).last_hidden_state
 padded = np.pad(ids, ((0, 0), (0, LENGTH - ids.shape[1])))
 demand_equal(got, inference(MODEL, padded)[0], "last_hidden_state")
-seen("RKModelForFeatureExtraction.from_pretrained on rk3588, token ids as int16: the numbers of a plain program")
+seen(
+    "RKModelForFeatureExtraction.from_pretrained on rk3588, token ids as int16: the numbers of a plain program"
+)

@@ -27,7 +27,7 @@ def exported(name: str, file: Path, task: str, size: int, stride: int, names: li
 
 demand(check_requirements("rknn-toolkit-lite2", install=False), "it does not find rknn-toolkit-lite2")
 
-labels = "zero one two three four five six seven eight nine".split()
+labels = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 model = YOLO(exported("digits", DIGITS, "classify", 224, 1, labels), task="classify")
 result = model.predict(str(DIGIT), imgsz=224)[0]
 picture = cv2.cvtColor(cv2.imread(str(DIGIT)), cv2.COLOR_BGR2RGB)[None]
@@ -41,7 +41,9 @@ rknn = model.predictor.model.backend.model
 fed: list[tuple[np.ndarray, np.ndarray]] = []
 
 
-def remembered(inputs: list[np.ndarray], ask: Callable[..., list[np.ndarray]] = rknn.inference) -> list[np.ndarray]:
+def remembered(
+    inputs: list[np.ndarray], ask: Callable[..., list[np.ndarray]] = rknn.inference
+) -> list[np.ndarray]:
     outputs = ask(inputs=inputs)
     fed.append((inputs[0].copy(), outputs[0].copy()))
     return outputs
@@ -52,4 +54,6 @@ boxes = model.predict(str(DIGIT), imgsz=24, conf=0.001)[0].boxes
 demand(fed and len(boxes), "it found no boxes")
 for given, raw in fed:
     demand_equal(raw, inference(BOXES, given)[0], "boxes before they are suppressed")
-seen(f"classify: a seven, ten numbers as of a plain program; detect: {len(boxes)} boxes, raw output as of a plain program")
+seen(
+    f"classify: a seven, ten numbers as of a plain program; detect: {len(boxes)} boxes, raw output as of a plain program"
+)

@@ -1,0 +1,63 @@
+"""rknn_model_zoo's Python demos from a checkout: YOLOv8's functions on a detector of this repository, and as its users
+start it each demo that has a model.
+
+A demo with a model is one with a file examples/NAME/model/*.rknn, where its convert.py puts it. Those that take several
+models (CLIP, Whisper, MobileSAM, PPOCR-System) are left to hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import cv2
+import numpy as np
+from direct import DETECTOR, SCENE, demand, demand_equal, inference, seen
+
+ZOO = Path(sys.argv[1]).resolve()
+demand(
+    ZOO.name == "rknn_model_zoo",
+    f"its demos look for a folder rknn_model_zoo above them; this one is {ZOO.name}",
+)
+
+try:
+    importlib.import_module("rknn.api")
+except ModuleNotFoundError:  # the two lines that make a demo's import find ours
+    Path("rknn").mkdir()
+    Path("rknn", "api.py").write_text("from rknnlite.api import RKNNLite as RKNN\n__all__ = ['RKNN']\n")
+    sys.path.insert(0, str(Path.cwd()))
+
+sys.path.insert(0, str(ZOO / "examples" / "yolov8" / "python"))
+demo = importlib.import_module("yolov8")
+demo.IMG_SIZE = (320, 320)  # as its comment asks for other sizes
+model, platform = demo.setup_model(Namespace(model_path=str(DETECTOR), target="rk3588", device_id=None))
+helper = demo.COCO_test_helper(enable_letter_box=True)
+scene = cv2.imread(str(SCENE))
+picture = cv2.cvtColor(helper.letter_box(im=scene.copy(), new_shape=(320, 320)), cv2.COLOR_BGR2RGB)
+outputs = model.run([picture])
+for got, expected in zip(outputs, inference(DETECTOR, picture[None])):
+    demand_equal(got, expected, "outputs of yolov8.py")
+boxes, classes, scores = demo.post_process(outputs)
+demand(boxes is not None and len(boxes), "yolov8.py found nothing")
+model.release()
+
+started, failed = [], []
+for folder in sorted(path.parent for path in ZOO.glob("examples/**/python")):
+    models = sorted((folder / "model").glob("*.rknn"))
+    for script in sorted((folder / "python").glob("*.py")) if models else []:
+        if "--model_path" not in script.read_text("utf-8", "replace"):
+            continue
+        words = [sys.executable, str(script), "--model_path", str(models[0]), "--target", "rk3588"]
+        done = subprocess.run(words, cwd=script.parent, capture_output=True, text=True, check=False)
+        (failed if done.returncode else started).append(script.stem)
+        if done.returncode:
+            print(done.stdout[-500:], done.stderr[-1500:], sep="\n")
+demand(not failed, f"these demos fail: {', '.join(failed)}")
+many = "; started with models of their own: " + ", ".join(started) if started else ""
+kinds = len(np.unique(classes))
+seen(
+    f"yolov8.py: outputs of a plain program, {len(boxes)} boxes of {kinds} classes, best {scores.max():.2f}{many}"
+)
