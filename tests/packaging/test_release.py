@@ -55,7 +55,8 @@ def folder(tmp_path: Path) -> Path:
     """A release in small: a wheel, an sdist, the companion."""
     place = tmp_path / "release"
     place.mkdir()
-    wheel(place / "rknnlite-1.0-py3-none-any.whl", "rknnlite/b.py", "rknnlite/a.py")
+    names = ("rknnlite/b.py", "rknnlite/a.py", "rknnlite/capi/x.py", "rknnlite_capi/x.py")
+    wheel(place / "rknnlite-1.0-py3-none-any.whl", *names)
     wheel(place / "rknn_toolkit_lite2-2.3.2-py3-none-any.whl")
     (place / "rknnlite-1.0.tar.gz").write_bytes(b"sources")
     return place

@@ -109,9 +109,9 @@ def files_of(path: Path) -> Iterator[Row]:
     if path.suffix != ".whl":
         return
     with zipfile.ZipFile(path) as wheel:
-        for name in sorted(wheel.namelist()):
+        for number, name in enumerate(sorted(wheel.namelist())):
             yield {
-                "SPDXID": identity("File", f"{path.stem}-{name}"),
+                "SPDXID": identity("File", f"{path.stem}-{number}"),
                 "fileName": f"./{name}",
                 "checksums": sums(wheel.read(name), "SHA1", "SHA256"),
                 "licenseConcluded": OURS,
