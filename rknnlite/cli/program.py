@@ -139,7 +139,8 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     if command is None:
         _say_who_brings(given)
         return parser().parse_args(given)
-    takes = _fill(Parser(prog=f"rknnlite {word}", **_texts(command)), command)
+    takes = Parser(prog=f"rknnlite {word}", **_texts(command))
+    _fill(takes, command)
     own, rest = takes.split(given[1:]) if command.rest else (list(given[1:]), [])
     args = takes.parse_intermixed_args(own)
     args.rest = rest
