@@ -138,9 +138,8 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     takes = _fill(Parser(prog=f"rknnlite {word}", **help_texts(command)), command)
     own, rest = takes.split(given[1:]) if command.rest else (list(given[1:]), [])
     takes.given = own
-    args = (
-        takes.parse_args(own) if "--" in own else takes.parse_intermixed_args(own)
-    )  # which lets -- not count
+    parse = takes.parse_args if "--" in own else takes.parse_intermixed_args  # which lets -- not count
+    args = parse(own)
     args.rest = rest
     return args
 
