@@ -11,7 +11,7 @@ from ..choosing import devices
 from ..commandline.readiness import brief, ready
 from ..native.board import Board
 from ..spi import Device
-from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
+from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone, as_json
 
 __all__ = ["COMMAND", "Found", "probes"]
 
@@ -52,7 +52,7 @@ def probes() -> list[Found]:
 
 def _data(entry: Found) -> dict[str, Any]:
     """For programs, who are told what sizes are in."""
-    devices = [device._asdict() for device in entry.coprocessors]
+    devices = as_json(entry.coprocessors)
     for device in devices:
         for name in ("memory_total", "memory_free"):
             device[f"{name}_bytes"] = device.pop(name)

@@ -8,7 +8,7 @@ operator that the author supplies; any backend takes it.
   ``command``, ``finding``, ``inspection``, ``public_name``: what a plugin brings beside computing.
 * What every backend does alike: ``inputs`` (arrays to inputs), ``arguments`` (types), ``exclusive`` (who may call when),
   ``one_thread``; the library of what backends share has more of it.
-* What is shown: ``terminal``, ``rich_terminal``, ``progress``, ``plugin_problems``.
+* What is shown: ``terminal``, ``progress``, ``plugin_problems``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import enum
 import functools
+import importlib
 import json
 import math
 import os
@@ -133,10 +134,10 @@ class Console:
         if not self.live(stream) or os.environ.get("NO_COLOR"):
             return None
         try:
-            from .rich_terminal import Painter
-        except ImportError:  # the extra rich is not installed
+            painter = importlib.import_module("rknnlite_pages.rich_terminal").Painter
+        except ImportError:  # that library, or the extra rich, is not installed
             return None
-        return Painter(self.width)
+        return painter(self.width)
 
     def progress(self, label: str, total: int = 0) -> Progress:
         """A bar on stderr while a ``with`` block runs for more than two seconds; nothing where stderr is no terminal."""

@@ -220,7 +220,7 @@ def _first(text: str, width: int) -> str:
 
 
 def render(parts: Iterable[Part], room: Optional[int] = None, paint: Any = None) -> str:
-    """The text of all parts, plain, or painted by a ``rich_terminal.Painter``."""
+    """The text of all parts, plain, or painted by a ``rknnlite_pages.rich_terminal.Painter``."""
     if paint is not None:
         painted: str = paint.render(parts)
         return painted

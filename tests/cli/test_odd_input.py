@@ -9,6 +9,7 @@ import contextlib
 import os
 import resource
 import signal
+import subprocess
 import sys
 import wave
 from collections.abc import Iterator
@@ -195,19 +196,34 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("words", PLAIN, ids=lambda words: words[0])
-@pytest.mark.parametrize("place", ["narrow", "no home", "C", "nothing can be written here"])
+@pytest.mark.parametrize("place", ["narrow", "no home", "nothing can be written here"])
 def test_odd_places(call: Call, monkeypatch: pytest.MonkeyPatch, place: str, words: tuple[Any, ...]) -> None:
     if place == "narrow":
         monkeypatch.setenv("COLUMNS", "20")
     elif place == "no home":
         for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
             monkeypatch.delenv(name, raising=False)
-    elif place == "C":
-        monkeypatch.setenv("LC_ALL", "C")
     else:
         monkeypatch.chdir("/proc")
     done = call(*words)
     assert done.code == 0 and done.out, done.err
+
+
+@pytest.mark.parametrize("words", [("info",), ("check",), ("info", "no-such.rknn")])
+def test_a_system_that_knows_ascii_only(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Nothing on stdin, no terminal, a name that the locale cannot write."""
+    model = tmp_path / "é漢.rknn"
+    model.write_bytes(RESNET.read_bytes())
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "rknnlite", *words, str(model)],
+        env={**os.environ, **plain},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == (3 if "no-such.rknn" in words else 0), done.stderr
+    assert done.stdout.isascii() and done.stderr.isascii() and b"Traceback" not in done.stderr
 
 
 def test_help_fits_a_watch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine that does not have it."""
     for name in [name for name in sys.modules if name.split(".")[0] == "rich"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "rknnlite.spi.rich_terminal", raising=False)
+    monkeypatch.delitem(sys.modules, "rknnlite_pages.rich_terminal", raising=False)
     monkeypatch.setitem(sys.modules, "rich", None)
 
 

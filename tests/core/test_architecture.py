@@ -47,13 +47,12 @@ FEW_LINES = 20_000
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
 EXTRAS = {
     "rknnlite.files.pictures": {"PIL", "cv2"},
-    "rknnlite.spi.rich_terminal": {"rich"},
     "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
 }
 """Imported where they are used, with a message that names the extra."""
 PLUGINS_NEED = {
     "numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest", "ray", "pyarrow", "starlette", "uvicorn",
-    "prometheus_client", "grpc", "google", "gguf", "jinja2", "llguidance", "matplotlib", "opentelemetry", "shtab",
+    "prometheus_client", "grpc", "google", "gguf", "jinja2", "llguidance", "matplotlib", "opentelemetry", "rich", "shtab",
     "soundfile", "tokenizers",
 }  # fmt: skip
 FLAT = {

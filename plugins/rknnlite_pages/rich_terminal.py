@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from ..errors import visible
-from .terminal import Fitted, Line, Part, Table, Tone
+from rknnlite.errors import visible
+from rknnlite.spi.terminal import Fitted, Line, Part, Table, Tone
 
 __all__ = ["Painter"]
 
