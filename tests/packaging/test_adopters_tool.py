@@ -13,7 +13,7 @@ import pytest
 from tests.support.corpus import ROOT
 from tools.adopters import __main__ as command
 from tools.adopters import adopter_trial
-from tools.adopters.adopter_rows import ADOPTERS, Adopter
+from tools.adopters.adopter_rows import ADOPTERS, BOARD, Adopter
 from tools.adopters.adopter_trial import PROGRAMS, Trial, TrialFailed
 
 PAGE = (ROOT / "docs" / "adopting.md").read_text(encoding="utf-8")
@@ -158,7 +158,7 @@ def test_without_a_checkout_it_says_which_to_name(made_up: Trial) -> None:
 
 
 def test_a_board_is_played_to_those_that_look_for_one(made_up: Trial) -> None:
-    made_up.adopter = replace(MADE_UP, soc="rk3588")
+    made_up.adopter = replace(MADE_UP, exec=BOARD)
     assert made_up.command()[1:8] == ["-m", "rknnlite", "exec", "--soc", "rk3588", "--", sys.executable]
 
 

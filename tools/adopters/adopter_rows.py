@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ADOPTERS", "Adopter"]
+__all__ = ["ADOPTERS", "BOARD", "LIBRARY", "Adopter"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,9 @@ class Adopter:
     install: tuple[str, ...]
     command: str
     checkout: bool = False  # whether its code comes from a checkout
-    soc: str = ""  # the board that it looks for before it starts
+    exec: tuple[
+        str, ...
+    ] = ()  # words of `rknnlite exec`: nothing, the library alone, or the board that it looks for
     program: str = ""  # in programs/; by default the name
 
     @property
@@ -35,6 +37,7 @@ class Adopter:
 
 
 PLAY = "rknnlite exec --soc rk3588 --"
+LIBRARY, BOARD = ("exec", "--"), ("exec", "--soc", "rk3588", "--")
 
 ADOPTERS = (
     Adopter(
@@ -43,7 +46,7 @@ ADOPTERS = (
         licence="AGPL-3.0",
         install=("ultralytics==8.4.190 opencv-python-headless",),
         command=f"{PLAY} yolo predict model=x_rknn_model source=picture.jpg",
-        soc="rk3588",
+        exec=BOARD,
     ),
     Adopter(
         "rk-transformers",
@@ -56,7 +59,7 @@ ADOPTERS = (
             "torch packaging pyyaml regex requests safetensors tqdm onnx scipy scikit-learn pillow",
         ),
         command=f"{PLAY} python embed.py",
-        soc="rk3588",
+        exec=BOARD,
     ),
     Adopter(
         "ez-rknn-async",
@@ -64,7 +67,7 @@ ADOPTERS = (
         licence="AGPL-3.0",
         install=("ztu-somemodelruntime-ez-rknn-async==0.11.0",),
         command="rknnlite exec -- python program.py",
-        soc="rk3588",
+        exec=LIBRARY,
     ),
     Adopter(
         "rkvoice-stream",
@@ -81,13 +84,21 @@ ADOPTERS = (
         command="rknncli model.rknn",
     ),
     Adopter(
+        "meta-rknn",
+        source="meta-rknn",
+        licence="Apache-2.0",
+        install=("--no-deps meta-rknn==0.1.2", "meta-cv opencv-python-headless"),
+        command=f"{PLAY} python program.py",
+        exec=BOARD,
+    ),
+    Adopter(
         "frigate",
         source="blakeblackshear/frigate",
         licence="MIT",
         install=("opencv-python-headless onnxruntime pydantic pyyaml requests matplotlib",),
         command=f"{PLAY} python -m frigate",
         checkout=True,
-        soc="rk3588",
+        exec=BOARD,
     ),
     Adopter(
         "immich",
@@ -96,7 +107,7 @@ ADOPTERS = (
         install=("orjson fastapi pydantic-settings gunicorn uvicorn rich typing-extensions",),
         command=f"{PLAY} python -m immich_ml",
         checkout=True,
-        soc="rk3588",
+        exec=BOARD,
     ),
     Adopter(
         "rknn-multi-threaded",
@@ -120,6 +131,14 @@ ADOPTERS = (
         licence="none stated",
         install=("pandas tqdm",),
         command="python inference_rknn.py",
+        checkout=True,
+    ),
+    Adopter(
+        "insightface-rknn",
+        source="Nyan-SouthKorea/insightface-orangepi-rknn",
+        licence="none stated",
+        install=("opencv-python-headless",),
+        command="python runtime/probe_rknn_lite2.py --rknn-path model.rknn ...",
         checkout=True,
     ),
     Adopter("rapidocr", "rapidocr", "Apache-2.0", ("--no-deps rapidocr==3.10.0",), "", program="no_engine"),

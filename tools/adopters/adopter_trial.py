@@ -114,11 +114,7 @@ class Trial:
 
     def command(self) -> list[str]:
         """The adopter's program, on the board that it looks for."""
-        played = (
-            ["-m", "rknnlite", "exec", "--soc", self.adopter.soc, "--", str(self.python)]
-            if self.adopter.soc
-            else []
-        )
+        played = ["-m", "rknnlite", *self.adopter.exec, str(self.python)] if self.adopter.exec else []
         words = [str(self.checkout) if self.checkout else "", self.adopter.distribution]
         return [str(self.python), *played, str(PROGRAMS / self.adopter.script), *words]
 

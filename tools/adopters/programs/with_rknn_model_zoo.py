@@ -1,4 +1,4 @@
-"""rknn_model_zoo's Python demos from a checkout: YOLOv8's functions on a detector of this repository, and as its users
+"""rknn_model_zoo's Python demos from a checkout: functions of two on a detector of this repository, and as its users
 start it each demo that has a model.
 
 A demo with a model is one with a file examples/NAME/model/*.rknn, where its convert.py puts it. Those that take several
@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 from direct import DETECTOR, SCENE, demand, demand_equal, inference, seen
 
+DEMOS = ("yolov8", "yolo11")  # the heads of this repository's detector
 ZOO = Path(sys.argv[1]).resolve()
 demand(
     ZOO.name == "rknn_model_zoo",
@@ -30,19 +31,26 @@ except ModuleNotFoundError:  # the two lines that make a demo's import find ours
     Path("rknn", "api.py").write_text("from rknnlite.api import RKNNLite as RKNN\n__all__ = ['RKNN']\n")
     sys.path.insert(0, str(Path.cwd()))
 
-sys.path.insert(0, str(ZOO / "examples" / "yolov8" / "python"))
-demo = importlib.import_module("yolov8")
-demo.IMG_SIZE = (320, 320)  # as its comment asks for other sizes
-model, platform = demo.setup_model(Namespace(model_path=str(DETECTOR), target="rk3588", device_id=None))
-helper = demo.COCO_test_helper(enable_letter_box=True)
 scene = cv2.imread(str(SCENE))
-picture = cv2.cvtColor(helper.letter_box(im=scene.copy(), new_shape=(320, 320)), cv2.COLOR_BGR2RGB)
-outputs = model.run([picture])
-for got, expected in zip(outputs, inference(DETECTOR, picture[None])):
-    demand_equal(got, expected, "outputs of yolov8.py")
-boxes, classes, scores = demo.post_process(outputs)
-demand(boxes is not None and len(boxes), "yolov8.py found nothing")
-model.release()
+found = []
+for name in DEMOS:
+    folder = ZOO / "examples" / name / "python"
+    if not folder.exists():
+        continue
+    sys.path.insert(0, str(folder))
+    demo = importlib.import_module(name)
+    demo.IMG_SIZE = (320, 320)  # as its comment asks for other sizes
+    model, platform = demo.setup_model(Namespace(model_path=str(DETECTOR), target="rk3588", device_id=None))
+    helper = demo.COCO_test_helper(enable_letter_box=True)
+    picture = cv2.cvtColor(helper.letter_box(im=scene.copy(), new_shape=(320, 320)), cv2.COLOR_BGR2RGB)
+    outputs = model.run([picture])
+    for got, expected in zip(outputs, inference(DETECTOR, picture[None])):
+        demand_equal(got, expected, f"outputs of {name}")
+    boxes, classes, scores = demo.post_process(outputs)
+    demand(boxes is not None and len(boxes), f"{name} found nothing")
+    model.release()
+    found.append(f"{name}: {len(boxes)} boxes of {len(np.unique(classes))} classes, best {scores.max():.2f}")
+demand(found, f"examples/ has none of {', '.join(DEMOS)}")
 
 started, failed = [], []
 for folder in sorted(path.parent for path in ZOO.glob("examples/**/python")):
@@ -56,8 +64,5 @@ for folder in sorted(path.parent for path in ZOO.glob("examples/**/python")):
         if done.returncode:
             print(done.stdout[-500:], done.stderr[-1500:], sep="\n")
 demand(not failed, f"these demos fail: {', '.join(failed)}")
-many = "; started with models of their own: " + ", ".join(started) if started else ""
-kinds = len(np.unique(classes))
-seen(
-    f"yolov8.py: outputs of a plain program, {len(boxes)} boxes of {kinds} classes, best {scores.max():.2f}{many}"
-)
+many = [f"started with models of their own: {', '.join(started)}"] * bool(started)
+seen("; ".join([*found, "outputs as of a plain program", *many]))
