@@ -31,7 +31,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def run(environment: dict[str, str], *words: Any, **more: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "rknnlite", "exec", *map(str, words)]
     return subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=60, **more
+        command, env=environment, capture_output=True, text=True, check=False, timeout=240, **more
     )
 
 
