@@ -59,7 +59,9 @@ for folder in sorted(path.parent for path in ZOO.glob("examples/**/python")):
         if "--model_path" not in script.read_text("utf-8", "replace"):
             continue
         words = [sys.executable, str(script), "--model_path", str(models[0]), "--target", "rk3588"]
-        done = subprocess.run(words, cwd=script.parent, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            words, cwd=script.parent, env=found_by_demos, capture_output=True, text=True, check=False
+        )
         (failed if done.returncode else started).append(script.stem)
         if done.returncode:
             print(done.stdout[-500:], done.stderr[-1500:], sep="\n")
