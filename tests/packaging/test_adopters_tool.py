@@ -154,7 +154,8 @@ def test_a_program_that_saw_nothing_is_no_success(made_up: Trial, asked: list[st
 def test_without_a_checkout_it_says_which_to_name(made_up: Trial) -> None:
     made_up.checkout = None
     outcome = made_up.run()
-    assert not outcome.good and outcome.seen == "no checkout: add --checkout made-up=FOLDER (someone/made-up)"
+    told = "made-up FAILED (0 s): no checkout: add --checkout made-up=FOLDER (someone/made-up)"
+    assert not outcome.good and command.line(outcome) == told
 
 
 def test_a_board_is_played_to_those_that_look_for_one(made_up: Trial) -> None:

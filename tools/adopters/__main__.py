@@ -33,8 +33,8 @@ def checkout(text: str) -> tuple[str, Path]:
 
 
 def line(outcome: Outcome) -> str:
-    word = "fine" if outcome.good else "FAILED"
-    return f"{outcome.adopter.name} {outcome.version} {word} ({outcome.seconds:.0f} s): {outcome.seen}"
+    words = [outcome.adopter.name, outcome.version, "fine" if outcome.good else "FAILED"]
+    return f"{' '.join(filter(None, words))} ({outcome.seconds:.0f} s): {outcome.seen}"
 
 
 def main(words: list[str] | None = None) -> int:
