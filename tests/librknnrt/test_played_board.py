@@ -147,6 +147,20 @@ def test_c_programs_compute_on_it(run: Run) -> None:
     assert run("rk3588", *python(script)).stdout == "0\n"
 
 
+def test_the_option_counts_more_than_the_variable(run: Run) -> None:
+    """What programs see and what rknnlite plays are the same SoC."""
+    done = run(
+        "rk3588",
+        "sh",
+        "-c",
+        'echo "$RKNNLITE_SOC $LD_PRELOAD"',
+        RKNNLITE_SOC="rk3566",
+        LD_PRELOAD="libm.so.6",
+    )
+    soc, preloaded = done.stdout.split()
+    assert soc == "rk3588" and preloaded.split(":")[1:] == ["libm.so.6"], "what was preloaded before stays"
+
+
 def test_another_board_inside(run: Run) -> None:
     """The inner one counts; the preloaded library is named once."""
     words = [

@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from tests.support.needs import needs
+
 from .containers import (
+    PAGE,
     Container,
     block,
     of_add_on,
@@ -45,6 +48,7 @@ FORMS = {
     "home assistant": of_add_on(block("config.yaml of an add-on")),
     "the server": of_compose(SERVER),
 }
+RUNC = shutil.which("runc") or "/usr/sbin/runc"
 ENVIRONMENT, PROJECT = "/environment", "/project"
 PARTS_OF_IMAGES = {"home assistant": {"groups", "library"}}
 """What a form need not give, and why is on the page: root needs no group, the image has the library."""
@@ -81,6 +85,10 @@ def test_each_form_gives_the_same(form: str) -> None:
     )
 
 
+def test_the_page_is_short() -> None:
+    assert len(PAGE.split()) <= 500
+
+
 def test_what_uncovers_the_tree_is_told() -> None:
     assert [form for form, made in FORMS.items() if "/sys/firmware" in made.uncovered] == [
         "docker, uncovered",
@@ -92,8 +100,7 @@ def test_what_uncovers_the_tree_is_told() -> None:
 @pytest.fixture(scope="module")
 def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """This machine's files, and room to write above them."""
-    if shutil.which("runc") is None:
-        pytest.skip("needs runc (apt install runc)")
+    needs("runc")
     if os.geteuid() != 0:
         pytest.skip("needs root: runc mounts and makes device nodes")
     folder = tmp_path_factory.mktemp("container")
@@ -132,7 +139,7 @@ def start(
     config = runtime_config(container, rootfs, command, more, sources)
     (folder / "config.json").write_text(json.dumps(config))
     words = [
-        "runc",
+        RUNC,
         "--root",
         str(folder / "state"),
         "run",

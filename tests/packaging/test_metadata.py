@@ -173,6 +173,7 @@ def test_the_c_library_is_no_programs_by_accident() -> None:
     assert "debian/librknnrt/pkgconfig/librknn3_api-rknnlite.pc" in rules
     (stand_ins,) = re.findall(r"^BOARD_LIBRARIES := .*/lib/board/,(.*)\)$", rules, re.MULTILINE)
     assert [f"board/{name}" for name in stand_ins.split()] == list(recipe.BOARD_LIBRARIES)
+    assert f"debian/librknnrt/lib/{recipe.PLAYED_LIBRARY}\n" in rules
     assert rules.count("echo /usr/bin/python3 > $(@D)/interpreter") == 2
     (made,) = re.findall(r"^LIBRKLLM := .*,(.*)\)$", rules, re.MULTILINE)
     assert made.split() == list(recipe.RKLLM_LIBRARIES)

@@ -42,6 +42,7 @@ COMMANDS = {
     "musl-tools": ("musl-gcc",),
     "pkg-config": ("pkg-config",),
     "dpkg": ("dpkg-deb",),
+    "runc": ("runc", "/usr/sbin/runc"),
 }
 """Debian package -> commands of which one is enough."""
 
