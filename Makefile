@@ -49,7 +49,7 @@ help:
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
 	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu; ARCH=armhf: 32 bit"
 	@echo "make prebuilt       compiled libraries for wheels (librknnrt.so, the native engine): x86-64, aarch64, glibc 2.17 (ziglang from PyPI, else gcc)"
-	@echo "make release        sdist, wheels for x86-64 and aarch64, SBOM, sums in build/release: twice, and compared (RELEASE_WITHOUT_ZIG=1: this machine)"
+	@echo "make release        sdist, wheels for x86-64 and aarch64, SBOM, sums in build/release: twice, and compared (RELEASE_WITHOUT_ZIG=1: a quick trial)"
 	@echo "make release-check  that, and installs and runs it; versions and public names agree: whether a release can be made"
 	@echo "make pip-test      wheel and sdist, tried in fresh environments with the oldest and the newest dependencies"
 	@echo "make installed-size what a PC gets by pip, with and without an engine, in MB; fails over the limits"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compile the native engine of the CPU reference for wheels, into plugins/rknnlite_cpu/engines/native/lib:
 
-    tools/native_engine.py [--machine aarch64]
+    tools/native_engine.py
 
 As tools/librknnrt.py: by the package ziglang for x86-64 and aarch64 and glibc 2.17, else by the compilers that are here.
 Each kind of processor that ``recipe.py`` names gets a library; the one to take is chosen where it runs. Where none fits,
@@ -10,7 +10,6 @@ rknnlite compiles one on first use.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
 import sys
@@ -42,17 +41,10 @@ def command(variant: object, out: Path) -> tuple[str, list[str]]:
 
 
 def main() -> None:
-    """All variants, or those of one machine; exits with an error where ziglang made what is too new."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--machine", choices=librknnrt.MACHINES)
-    asked = parser.parse_args().machine
+    """All variants; exits with an error where ziglang made what is too new."""
     lib = PACKAGE / "lib"
     shutil.rmtree(lib, ignore_errors=True)
     for variant in recipe().VARIANTS:
-        if asked not in (None, variant.machine):
-            continue
         out = lib / f"{variant.machine}-linux-gnu" / f"{variant.name}.so"
         name, words = command(variant, out)
         shown = out.relative_to(ROOT)

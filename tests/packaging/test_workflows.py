@@ -79,6 +79,12 @@ def test_every_command_is_a_target_or_a_script_of_the_tree() -> None:
             )
 
 
+def test_git_works_in_a_container() -> None:
+    """The files there belong to another user than the one who runs, which git refuses unless it is told."""
+    for name, job in jobs():
+        assert ("container" in job) == (job.get("env", {}).get("GIT_CONFIG_KEY_0") == "safe.directory"), name
+
+
 def test_actions_are_of_one_version_each() -> None:
     used = [step["uses"] for _, job in jobs() for step in job["steps"] if "uses" in step]
     versions = dict(action.split("@") for action in used)

@@ -4,7 +4,8 @@
 # The sdist, a pure wheel, wheels with the compiled libraries for x86-64 and aarch64, the companion under the vendor's name,
 # an SBOM (SPDX 2.3) and SHA256SUMS. All is built twice, in different folders, with other permissions, times and locales, and
 # compared byte for byte. Times come from the last commit. Takes what git knows or would add, and says what is not committed.
-# RELEASE_WITHOUT_ZIG=1: no ziglang; this machine's wheel alone, by its own compiler, for its own glibc.
+# RELEASE_WITHOUT_ZIG=1 is a quick trial: no ziglang; this machine's wheel alone, by its own compiler, for its own glibc, and
+# without the native engine, whose compilation takes longer than all the rest.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -39,8 +40,7 @@ hook() { # hook NAME SOURCES FOLDER: what pip and build call
 }
 
 once() { # once PLACE: build all of it; wheels are made of the sdist, which therefore lacks nothing
-    local place=$1 machine=()
-    ! without_zig || machine=(--machine "$(uname -m)")
+    local place=$1
     mkdir -p "$place/out" "$place/sdist"
     tree "$place/tree"
     hook sdist "$place/tree" "$place/out"
@@ -48,8 +48,12 @@ once() { # once PLACE: build all of it; wheels are made of the sdist, which ther
     hook wheel "$(echo "$place"/sdist/*/)" "$place/out"
     hook wheel "$place/tree/tools/companion" "$place/out"
     export ZIG_GLOBAL_CACHE_DIR=$place/zig ZIG_LOCAL_CACHE_DIR=$place/zig
-    "$python" "$place/tree/tools/librknnrt.py" "${machine[@]}"
-    "$python" "$place/tree/tools/native_engine.py" "${machine[@]}"
+    if without_zig; then
+        "$python" "$place/tree/tools/librknnrt.py" --machine "$(uname -m)"
+    else
+        "$python" "$place/tree/tools/librknnrt.py"
+        "$python" "$place/tree/tools/native_engine.py"
+    fi
     "$python" "$here/archives.py" "$place/out" "$place/tree"
 }
 
