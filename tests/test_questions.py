@@ -47,7 +47,7 @@ QUESTIONS = (
     row("My file is for another SoC.", "troubleshooting.md", "opening-a-model", "target_platform", "share models"),
     row("librknnrt.so is not found.", "librknnrt.md", "how-the-library-is-found", "RKNNLITE_LIBRARY"),
     row("I may not open the NPU's device.", "troubleshooting.md", "library-driver-device", "no permission", "group"),
-    row("Docker without --privileged?", "docker.md", "", "--device", "renderD129"),
+    row("Docker without --privileged?", "docker.md", "docker-podman", "--device", "renderD129"),
     row("Which core masks are legal here?", "pipelines.md", "core-masks", "RK3588", "RK3576", "RK3566"),
     row("How do I keep all three cores busy?", "pipelines.md", "a-pool", "rknnlite.Pool", "cores"),
     row("How do I use my camera's dma-buf?", "pipelines.md", "memory-without-copies", "import_fd", "dma-buf"),
