@@ -53,7 +53,7 @@ QUESTIONS = (
     row("How do I use my camera's dma-buf?", "pipelines.md", "memory-without-copies", "import_fd", "dma-buf"),
     row("How do I get int8 outputs as they are?", "performance.md", "6-avoid-copies-and-conversions", "raw=True"),
     row("Why is the board slow?", "performance.md", "2-fix-the-frequencies", "governor"),
-    row("My model takes several shapes.", "dynamic-shapes.md", "dynamic-shapes", "set_shapes"),
+    row("What does 1.0 promise?", "stability.md", "promised", "public names", "hooks"),
     row("An operator of my own, in Python?", "plugin-authors.md", "2-python", "CustomOp"),
     row("How do I talk to a language model?", "llm.md", "", "rknnlite chat"),
     row("How do I run a .rkllm file?", "rkllm.md", "", "librkllmrt"),
