@@ -38,9 +38,7 @@ __all__ = [
 
 
 _SHOWN = 100
-_NUMBERED = re.compile(
-    r"""\[Errno -?\d+\] (?:([^\n]*?): (?:'[^'\n]*'|"[^"\n]*")(?=[,);]|$))?""", re.MULTILINE
-)
+_NUMBERED = re.compile(r"""\[Errno -?\d+\] (?:([^\n]*?): ('[^'\n]*'|"[^"\n]*")(?=[,);]|$))?""", re.MULTILINE)
 _LONGEST = 5500  # characters of a message about a file: one that names a path, of 4096 at most, stays whole
 _KEPT = 1600
 
@@ -66,8 +64,13 @@ def paragraph(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Without the number of the system's error, and the path that Python says behind it once more."""
-    return _NUMBERED.sub(r"\1", text) if "[Errno " in text else text
+    """Without the number of the system's error, and a path behind it that the text says elsewhere."""
+
+    def said(found: re.Match[str]) -> str:
+        what, path = found[1] or "", found[2] or "''"
+        return what if text.count(path[1:-1]) > 1 or len(path) == 2 else f"{what}: {path[1:-1]}"
+
+    return _NUMBERED.sub(said, text) if "[Errno " in text else text
 
 
 def _steers(char: str) -> bool:

@@ -171,5 +171,5 @@ def test_a_format_that_starts_programs_is_not_tried(tmp_path: Path) -> None:
 def test_neither_library_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PIL", "PIL.Image", "cv2"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(BackendUnavailable, match=r"x\.png needs Pillow.*rknnlite\[pictures\].*python3-pil"):
+    with pytest.raises(BackendUnavailable, match=r"x\.png needs Pillow.*\(extra pictures;.*python3-pil"):
         read_picture(tmp_path / "x.png", 8, 8, 3)

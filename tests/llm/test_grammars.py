@@ -672,5 +672,5 @@ def test_the_library_is_named_when_it_is_missing(
     import sys
 
     monkeypatch.setitem(sys.modules, "llguidance", None)
-    with pytest.raises(BackendUnavailable, match=r"rknnlite\[constraints\].*Debian 12 has no llguidance"):
+    with pytest.raises(BackendUnavailable, match=r"\(extra constraints;.*Debian 12 has no llguidance"):
         Grammars(tokenizer, VOCAB, (2,)).constraint(JsonObject())

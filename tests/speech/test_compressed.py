@@ -67,7 +67,7 @@ def test_wav_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     data = wav_bytes(noise(0.3))
     np.testing.assert_array_equal(read_sound(data).samples, read_wav(data).samples)
     with pytest.raises(
-        InputInvalid, match=r"FLAC needs the package soundfile .*rknnlite\[sound\].*ffmpeg -i FILE"
+        InputInvalid, match=r"FLAC needs the package soundfile .*\(extra sound;.*ffmpeg -i FILE"
     ):
         read_sound(b"fLaC" + bytes(60))
     with pytest.raises(InputInvalid, match="mp3 needs the package soundfile"):

@@ -1,7 +1,7 @@
 """The name ``rknn-toolkit-lite2`` for programs that look for that distribution: no code, it needs rknnlite.
 
-pip install ./tools/companion                                        # version 2.3.2
-RKNN_TOOLKIT_LITE2_VERSION=2.5.0 pip install ./tools/companion       # for programs that ask for >=2.5
+pip install . ./tools/companion                                      # version 2.3.2
+RKNN_TOOLKIT_LITE2_VERSION=2.5.0 pip install . ./tools/companion     # for programs that ask for >=2.5
 """
 
 import os
