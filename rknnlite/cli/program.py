@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from .. import config, libraries, plugins
 from .._faces import vendor_files
@@ -200,8 +201,15 @@ def _fill(sub: Parser, command: Command) -> Parser:
     return sub.filled(command)
 
 
+def _painter(columns: int) -> Any:
+    """What paints on a terminal; None where the library pages or the extra rich is not installed."""
+    with contextlib.suppress(BackendUnavailable, ImportError):
+        return libraries.library("pages").painter(columns)
+    return None
+
+
 def _run(args: argparse.Namespace) -> int:
-    console = Console(json=args.json)
+    console = Console(json=args.json, painter=_painter)
     try:
         return int(args.instance.run(args, console))
     except KeyboardInterrupt:

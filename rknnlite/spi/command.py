@@ -7,13 +7,12 @@ import argparse
 import dataclasses
 import enum
 import functools
-import importlib
 import json
 import math
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -72,15 +71,23 @@ class Exit(enum.IntEnum):
 class Console:
     """Where a command writes: results to stdout as text or as JSON, everything else to stderr.
 
-    Text is cleaned of control characters, because names come from model files and answers from models.
+    Text is cleaned of control characters, because names come from model files and answers from models. ``painter`` makes what
+    paints on a terminal of so many columns; None where there is nothing that does.
 
     Examples:
         >>> Console(json=True).report({"fps": 30.5}, "30.5 frames per second")
         {"fps": 30.5}
     """
 
-    def __init__(self, json: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        json: bool = False,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        painter: Callable[[int], Any] | None = None,
+    ) -> None:
         self.json = json
+        self._make_painter = painter
         self._out = out
         self._err = err
 
@@ -131,13 +138,9 @@ class Console:
 
     def _painter(self, stream: TextIO) -> Any:
         """What paints, on a terminal that can and for a user who does not object (NO_COLOR)."""
-        if not self.live(stream) or os.environ.get("NO_COLOR"):
+        if self._make_painter is None or not self.live(stream) or os.environ.get("NO_COLOR"):
             return None
-        try:
-            painter = importlib.import_module("rknnlite_pages.rich_terminal").Painter
-        except ImportError:  # that library, or the extra rich, is not installed
-            return None
-        return painter(self.width)
+        return self._make_painter(self.width)
 
     def progress(self, label: str, total: int = 0) -> Progress:
         """A bar on stderr while a ``with`` block runs for more than two seconds; nothing where stderr is no terminal."""
