@@ -171,6 +171,14 @@ def test_a_dumb_terminal_gets_no_colours(show: Show, monkeypatch: pytest.MonkeyP
     assert "\033" not in show(80, "doctor")
 
 
+AT_ONCE = """
+import runpy, sys
+from rknnlite.spi import progress
+progress.AFTER = 0.0  # else a quick machine shows no bar
+runpy.run_module("rknnlite", run_name="__main__", alter_sys=True)
+"""
+
+
 def run_on_a_pty(width: int, folder: Path, *words: Any) -> str:
     """The command as a person starts it, both streams on a terminal; packages in ``folder`` come first."""
     environment = {
@@ -179,7 +187,7 @@ def run_on_a_pty(width: int, folder: Path, *words: Any) -> str:
     }  # fmt: skip
     environment.pop("NO_COLOR", None)
     ours, theirs = open_terminal()
-    command = [sys.executable, "-m", "rknnlite", *map(str, words)]
+    command = [sys.executable, "-c", AT_ONCE, *map(str, words)]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=ROOT):
         os.close(theirs)
         read = b""
