@@ -73,7 +73,7 @@ def test_cmake_finds_headers_and_library(project: Path) -> None:
     assert len(lines) == 4
     begin = ["cmake_minimum_required(VERSION 3.13)", "project(program CXX)", "add_executable(main main.cc)"]
     (project / "CMakeLists.txt").write_text("\n".join([*begin, *lines]))
-    (configure,) = re.findall(r"^    (cmake -B build .*)$", PAGE, re.MULTILINE)
+    (configure,) = re.findall(r"^    (cmake -B build .*)$", PAGE.replace("\\\n", ""), re.MULTILINE)
     run(configure, project)
     run("cmake --build build", project)
     assert run("./build/main models/net.rknn", project) == "inputs: 1, outputs: 1\n"

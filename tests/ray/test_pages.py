@@ -195,7 +195,7 @@ def test_the_commands_of_the_page_make_a_cluster(
     token = secrets.token_hex(16)
     monkeypatch.setenv("RAY_AUTH_TOKEN", token)
     head, board = re.findall(
-        r"^ +(?:rknnlite fleet check \S+ && )?(ray start .*)$", PAGE.replace("\\\n", ""), re.M
+        r"^ +(?:rknnlite fleet check \S+ && +)?(ray start .*)$", PAGE.replace("\\\n", ""), re.M
     )
     port = str(20000 + os.getpid() % 10000)
     local = {"6379": port, "192.168.1.10": "127.0.0.1", "192.168.1.11": "127.0.0.1"}
