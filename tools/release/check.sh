@@ -12,7 +12,7 @@ unset PYTHONPATH
 
 say() { echo "release/check.sh: $*"; }
 
-installed() { # installed NAME FILE [REQUIREMENT...]: a fresh environment, and the example in it
+installed() ( # installed NAME FILE [REQUIREMENT...]: a fresh environment, and the example in it
     local name=$1 file=$2 bin=$work/$1/bin model=$root/examples/resnet18/resnet18_for_RK3588.rknn
     "$root/tools/venv.sh" "$work/$name" "${PYTHON:-python3}"
     "$bin/python" -m pip install --quiet "$file" pillow
@@ -25,7 +25,7 @@ installed() { # installed NAME FILE [REQUIREMENT...]: a fresh environment, and t
     grep -qi rk3588 "$work/$name.info"
     "$bin/rknnlite" run "$model" "$root/examples/resnet18/digit_224.png" 2>"$work/$name.log" >"$work/$name.run"
     say "$name: $("$bin/python" --version), $(head -n 1 "$work/$name.run")"
-}
+)
 
 start=$SECONDS
 version=$("$here/version.sh")
