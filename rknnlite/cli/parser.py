@@ -17,6 +17,8 @@ from ..spi.command import Command, Console, Exit
 __all__ = ["Aligned", "HelpAll", "Parser", "help_texts"]
 
 _MORE_EXAMPLES = 2  # below the options
+_FEW = 6  # choices that are worth naming
+_UNRECOGNISED = "unrecognized arguments: "
 
 
 def help_texts(command: Command) -> dict[str, Any]:
@@ -39,10 +41,6 @@ class Aligned(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, **kwargs: Any) -> None:
         super().__init__(prog, max_help_position=18, **kwargs)
         self._action_max_length = 15  # of export-onnx with its indent, which argparse reckons too small
-
-
-_FEW = 6  # choices that are worth naming
-_UNRECOGNISED = "unrecognized arguments: "
 
 
 class Page(argparse.RawDescriptionHelpFormatter):

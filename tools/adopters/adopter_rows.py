@@ -121,7 +121,7 @@ ADOPTERS = (
         "rknn-model-zoo",
         source="airockchip/rknn_model_zoo",
         licence="Apache-2.0",
-        install=("opencv-python-headless torch",),
+        install=("opencv-python-headless torch", "./tools/rknn_api"),
         command="python yolov8.py --model_path model.rknn --target rk3588 --img_save",
         checkout=True,
     ),

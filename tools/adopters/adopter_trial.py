@@ -110,7 +110,16 @@ class Trial:
             self._pip(*arguments.split())
 
     def _pip(self, *arguments: str) -> None:
-        done([str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments])
+        command = [
+            str(self.python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            *arguments,
+        ]
+        done(command, cwd=ROOT)  # where ./tools is
 
     def command(self) -> list[str]:
         """The adopter's program, on the board that it looks for."""

@@ -21,6 +21,7 @@ from rknnlite.extras import EXTRAS
 from rknnlite.files.reading import is_stream, read_text
 from rknnlite.files.writing import write_text
 from rknnlite.native.board import Board
+from rknnlite.native.processors import machine
 from rknnlite.spi.command import Line
 from rknnlite.spi.finding import Finding
 from rknnlite.spi.terminal import render
@@ -128,7 +129,7 @@ def _machine(board: Board) -> Iterator[str]:
     soc = board.soc()
     yield f"board: {board.model() or 'no name in a device tree'}"
     yield f"SoC: {soc.name if soc else 'none known'}"
-    yield f"processor: {platform.machine()}, {os.cpu_count()} CPUs"
+    yield f"processor: {machine()}, {os.cpu_count()} CPUs"
     for name, size in board.memory().items():
         yield f"{name}: {size >> 20} MiB"
     nodes = board.nodes()

@@ -8,7 +8,6 @@ models (CLIP, Whisper, MobileSAM, PPOCR-System) are left to hand.
 from __future__ import annotations
 
 import importlib
-import os
 import subprocess
 import sys
 from argparse import Namespace
@@ -25,13 +24,6 @@ demand(
     ZOO.name == "rknn_model_zoo",
     f"its demos look for a folder rknn_model_zoo above them; this one is {ZOO.name}",
 )
-
-try:
-    importlib.import_module("rknn.api")
-except ModuleNotFoundError:  # the two lines that make a demo's import find ours
-    Path("rknn").mkdir()
-    Path("rknn", "api.py").write_text("from rknnlite.api import RKNNLite as RKNN\n__all__ = ['RKNN']\n")
-    sys.path.insert(0, str(Path.cwd()))
 
 scene = cv2.imread(str(SCENE))
 found = []
@@ -56,16 +48,13 @@ demand(found, f"examples/ has none of {', '.join(DEMOS)}")
 
 started: list[str] = []
 failed: list[str] = []
-found_by_demos = {**os.environ, "PYTHONPATH": str(Path.cwd())}  # where rknn.api may lie
 for folder in sorted(path.parent for path in ZOO.glob("examples/**/python")):
     models = sorted((folder / "model").glob("*.rknn"))
     for script in sorted((folder / "python").glob("*.py")) if models else []:
         if "--model_path" not in script.read_text("utf-8", "replace"):
             continue
         words = [sys.executable, str(script), "--model_path", str(models[0]), "--target", "rk3588"]
-        done = subprocess.run(
-            words, cwd=script.parent, env=found_by_demos, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(words, cwd=script.parent, capture_output=True, text=True, check=False)
         (failed if done.returncode else started).append(script.stem)
         if done.returncode:
             print(done.stdout[-500:], done.stderr[-1500:], sep="\n")
