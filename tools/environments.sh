@@ -4,7 +4,7 @@
 # Each system is a chroot of its own, made for the run and removed after it, with what README asks for (git, make) and
 # certificates; the project is a clone of what is committed. WHO is root, whom apt obeys, or user: an ordinary account
 # without sudo. The user tries once without Python, where `make demo` has to end in the command for apt, and again after
-# the administrator has run it. Suites bring their Python: bullseye 3.9, bookworm 3.11, trixie 3.13, sid the newest. Others are
+# the administrator has run it. Suites bring their Python: bullseye 3.9, bookworm 3.11, trixie 3.13, testing the newest. Others are
 # taken from this machine: here/PYTHON runs in a fresh clone with a fresh HOME, and no more than /usr/bin and /bin in PATH.
 #
 #   TARGETS="demo test"  PYTEST_ARGS="tests/core -n 1"   what is made; with SLOW=1 the slow tests, too
@@ -13,7 +13,7 @@
 # Needs root and debootstrap. The last lines are a table; the exit code is 0 when everything in it is well.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-[ $# -gt 0 ] || set -- bookworm/root bookworm/user trixie/root trixie/user bullseye/root sid/root
+[ $# -gt 0 ] || set -- bookworm/root bookworm/user trixie/root trixie/user testing/root testing/user bullseye/root
 [ "$(id -u)" -eq 0 ] || exec sudo -n --preserve-env=TARGETS,PYTEST_ARGS,SLOW,MIRROR,KEEP "$0" "$@"
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 command -v debootstrap >/dev/null || { echo "environments.sh: apt install debootstrap" >&2; exit 2; }

@@ -48,6 +48,8 @@ FORMS = {
     "home assistant": of_add_on(block("config.yaml of an add-on")),
     "the server": of_compose(SERVER),
 }
+STARTS = [(form, user) for form, made in FORMS.items() for user in (0, 10001) if not user or made.groups]
+"""Forms and users; an image without groups is root's."""
 RUNC = shutil.which("runc") or "/usr/sbin/runc"
 ENVIRONMENT, PROJECT = "/environment", "/project"
 PARTS_OF_IMAGES = {"home assistant": {"groups", "library"}}
@@ -161,12 +163,9 @@ def looked(container: Container, rootfs: Path, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("user", [0, 10001])
+@pytest.mark.parametrize(("form", "user"), STARTS)
 def test_each_form_starts(form: str, user: int, rootfs: Path, tmp_path: Path) -> None:
     """The SoC is known, the node can be opened, the library is there; the tree is seen where it is uncovered."""
-    if user and not FORMS[form].groups:
-        pytest.skip("its image is root's")
     made = dataclasses.replace(FORMS[form], user=user)
     found = looked(made, rootfs, tmp_path)
     assert (found["soc"], found["node"], found["device"]) == ("rk3588", True, True)
