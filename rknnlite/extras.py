@@ -144,6 +144,7 @@ OWN_PLUGINS = {
         OwnPlugin("programs", "library"),
         OwnPlugin("protocol", "library"),
         OwnPlugin("speech", "library", {"transcribe": "command"}),
+        OwnPlugin("vision", "library"),
         OwnPlugin("cpu", "backend", offers=("inspectors",)),
         OwnPlugin("remote", "backend"),
         OwnPlugin("rkllm", "backend", offers=("inspectors",)),

@@ -39,7 +39,7 @@ SPEAKS_C = {*FACES, DECLARATIONS, "capi", "native"}  # rooms that may import cty
 LIBRARIES = (
     {"backend", "graph", "pages", "programs"},
     {"capi", "protocol"},
-    {"llm", "speech"},
+    {"llm", "speech", "vision"},
     {"authoring", "insight"},
 )
 """Libraries, ``plugins/rknnlite_NAME``: each may import the core, and those of the floors below its own."""

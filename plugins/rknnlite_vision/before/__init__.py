@@ -1,0 +1,1 @@
+"""Before a network: pictures and frames of cameras to what it takes."""

@@ -1,0 +1,1 @@
+"""Accuracy on datasets: mean average precision, top-1, words."""

@@ -1,0 +1,1 @@
+"""Streams: a source, a network and a sink beside each other; tracks."""
