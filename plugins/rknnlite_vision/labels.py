@@ -106,7 +106,9 @@ def labels_of_text(text: str, lines: bool = False) -> list[str]:
         try:
             return _of_value(parse_json(text))
         except ValueError:
-            if lines and text.lstrip()[:1] == "{":
+            if not lines:
+                return []
+            if text.lstrip()[:1] == "{":  # a line may begin with the other one
                 raise
     rows = text.replace("\r\n", "\n").split("\n")
     while rows and not rows[-1].strip():
