@@ -13,8 +13,8 @@ import rknnlite
 from rknnlite.errors import ModelInvalid
 from rknnlite.spi import Context
 
-from .before.preparation import Preparation
-from .heads.head import Head, Limits
+from .before.preparation import Preparation, Way
+from .heads.head import Head, Limits, Task
 from .heads.recognise import recognise
 from .labels import labels_for
 from .results import Result
@@ -27,6 +27,13 @@ __all__ = ["VisionModel", "open_vision"]
 Array = NDArray[Any]
 Picture = Union[Array, "Frame"]
 _USUAL = Limits()
+_WAYS = {
+    Task.CLASSIFY: Way.CROP,
+    Task.READ: Way.STRETCH,
+    Task.SEMANTIC: Way.STRETCH,
+    Task.EMBED: Way.STRETCH,
+}
+"""How a picture is put into the input, where networks of a task mostly learnt it so; others keep all of it and its proportions."""
 
 
 class VisionModel:
@@ -35,7 +42,7 @@ class VisionModel:
     Args:
         context: the network, which has one picture as its input. ``close`` closes it.
         head: decodes its outputs; None: the one that names and shapes tell.
-        preparation: makes inputs of pictures; None: the whole picture, its proportions kept.
+        preparation: makes inputs of pictures; None: one that puts them there as networks of that task mostly learnt it.
         labels: names of classes: a list, a file, ``"coco"``; None: what the model file says. Characters, of a head that reads.
         hint: a word for ``recognise`` where names and shapes leave a choice.
 
@@ -65,7 +72,7 @@ class VisionModel:
             )
         self.context = context
         self.head = head or recognise(context.inputs, context.outputs, hint)
-        self.preparation = preparation or Preparation.of(context)
+        self.preparation = preparation or Preparation.of(context, way=way_of(self.head))
         self.labels: list[str] = labels_for(self.head, labels, context.custom_string)
         """Names of the classes in their order; empty where nobody knows them."""
 
@@ -107,6 +114,11 @@ class VisionModel:
 
     def __repr__(self) -> str:
         return f"<VisionModel {self.head.family}>"
+
+
+def way_of(head: Head) -> Way:
+    """How a picture is put into the input of a network, where nobody says it."""
+    return _WAYS.get(head.task, Way.LETTERBOX)
 
 
 def open_vision(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import struct
-import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -64,12 +64,12 @@ def fetch(address: str) -> Optional[Array]:
     Raises InputInvalid, which names the address.
     """
     try:
-        request = urllib.request.Request(address, headers={"Accept": "image/*, */*;q=0.5"})  # noqa: S310
-        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310
+        request = urllib.request.Request(address, headers={"Accept": "image/*, */*;q=0.5"})
+        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
             if not answer.headers.get_content_type().startswith("image/"):
                 return None
             data: bytes = answer.read(_MOST_BYTES + 1)
-    except (OSError, ValueError) as error:  # URLError and http.client's are among them
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise InputInvalid(f"{address} cannot be read: {one_line(str(reason))}") from None
     if len(data) > _MOST_BYTES:
@@ -164,7 +164,7 @@ def _by_pillow(pixels: Array, suffix: str) -> Optional[bytes]:
         return None
     kind = {".jpg": "JPEG", ".jpeg": "JPEG"}.get(suffix, suffix[1:].upper())
     file = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(file, kind, quality=_QUALITY)
+    Image.fromarray(np.ascontiguousarray(pixels)).save(file, kind, quality=_QUALITY, lossless=True)
     return file.getvalue()
 
 
