@@ -45,4 +45,5 @@ def _turned(picture: Array, box: Array) -> Array:
     across_y = y + along * np.sin(angle) + down * np.cos(angle)
     columns_at = np.clip(np.floor(across_x), 0, picture.shape[1] - 1).astype(np.intp)
     rows_at = np.clip(np.floor(across_y), 0, picture.shape[0] - 1).astype(np.intp)
-    return picture[rows_at, columns_at]
+    turned: Array = picture[rows_at, columns_at]
+    return turned

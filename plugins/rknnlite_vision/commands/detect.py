@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from rknnlite.spi.command import Column
@@ -17,8 +18,8 @@ __all__ = ["COMMAND", "Boxes"]
 class Boxes(Look):
     """A command whose table has a box in each row."""
 
-    common = (*COMMON, "--score")
-    columns = (
+    common: tuple[str, ...] = (*COMMON, "--score")
+    columns: Sequence[Column] = (
         Column("label", least=6),
         Column("score", right=True),
         *(Column(name, right=True) for name in ("x1", "y1", "x2", "y2")),

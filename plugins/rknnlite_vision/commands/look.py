@@ -33,7 +33,7 @@ Array = NDArray[Any]
 class Look(Command):
     """A command over pictures; subclasses say which heads it takes, and what stands in its table."""
 
-    common = COMMON
+    common: tuple[str, ...] = COMMON
     tasks: frozenset[Task]
     columns: Sequence[Column] = (Column("label"), Column("score", right=True))
 
@@ -85,23 +85,22 @@ class Look(Command):
             items = (
                 (n, first.pop() if first else _pixels_or_error(source)) for n, source in enumerate(sources)
             )
-            with contextlib.closing(telling.looker.look_all(items)) as looked:  # type: ignore[type-var]
-                for n, pixels, seen in looked:
+            with contextlib.closing(telling.looker.look_all(items)) as looked:
+                for n, seen in looked:
                     bar.step(1, sources[n].name)
-                    if isinstance(seen, RknnError) or pixels is None:
+                    if isinstance(seen, RknnError):
                         if len(sources) == 1:
                             raise seen
                         wrong += 1
                         telling.problem(sources[n].name, seen)
                         continue
                     file = files[n] if files else None
-                    if file or viewer:
-                        marked = draw(pixels, seen.result, seen.name_of)
-                        if file:
-                            write(file, marked)
-                        if viewer and not viewer.show(marked):
-                            break
-                    telling.picture(sources[n].name, pixels, seen, file)
+                    marked = draw(seen.picture, seen.result, seen.name_of) if file or viewer else seen.picture
+                    if file:
+                        write(file, marked)
+                    telling.picture(sources[n].name, seen, file)
+                    if viewer and not viewer.show(marked):
+                        break
         if len(sources) > 1:
             seconds = time.perf_counter() - begun
             telling.console.note(
@@ -130,15 +129,15 @@ class Telling:
                 f"nobody names the {head.classes} classes: they are numbered; give --labels FILE, or coco"
             )
 
-    def document(self, source: str, pixels: Array, seen: Seen, index: Optional[int] = None) -> dict[str, Any]:
+    def document(self, source: str, seen: Seen, index: Optional[int] = None) -> dict[str, Any]:
         """One picture for ``--json``; ``index`` is the number of a frame."""
-        height, width = pixels.shape[:2]
+        height, width = seen.picture.shape[:2]
         place = {"source": source, "index": index, "width": width, "height": height, "run_us": seen.run_us}
         return {**self._same, **place, "found": seen.found}
 
-    def picture(self, source: str, pixels: Array, seen: Seen, file: Optional[Path]) -> None:
+    def picture(self, source: str, seen: Seen, file: Optional[Path]) -> None:
         """A picture: its name and a table."""
-        document = {**self.document(source, pixels, seen), "file": file}
+        document = {**self.document(source, seen), "file": file}
         head = f"{source}, {document['width']} x {document['height']}"
         written = f", written to {file}" if file else ""
         found = document["found"]
@@ -148,7 +147,7 @@ class Telling:
         table = Table(self._command.columns, [self._command.cells(one) for one in found], empty="")
         self.console.report(document, Line(f"{head}{written}", Tone.HEAD), table)
 
-    def problem(self, source: str, error: Any) -> None:
+    def problem(self, source: str, error: RknnError) -> None:
         """A picture that cannot be looked at: a remark; with ``--json`` a document, too."""
         self.console.note(str(error))
         if self.console.json:
@@ -159,7 +158,7 @@ def viewing(args: argparse.Namespace, console: Console, opened: ExitStack) -> Op
     """Where pictures are shown, if they are."""
     if not args.show:
         return None
-    viewer = opened.enter_context(contextlib.closing(shown_pictures(args.port)))  # type: ignore[type-var]
+    viewer = opened.enter_context(contextlib.closing(shown_pictures(args.port)))
     console.note(f"look at {viewer.place}; Ctrl-C ends it")
     return viewer
 

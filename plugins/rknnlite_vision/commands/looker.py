@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
@@ -40,6 +40,7 @@ COMMANDS = {
 class Seen:
     """What was found in a picture, and how its classes are called; ``run_us`` are microseconds of the network."""
 
+    picture: Array
     result: Result
     name_of: Callable[[int], str]
     run_us: int
@@ -51,7 +52,7 @@ class Seen:
 
 
 Item = tuple[Any, Union[Array, RknnError]]
-Looked = tuple[Any, Union[Array, None], Union[Seen, RknnError]]
+Looked = tuple[Any, Union[Seen, RknnError]]
 
 
 class Looker:
@@ -68,20 +69,18 @@ class Looker:
     def look(self, context: Context, picture: Array) -> Seen:
         """One picture on one context."""
         (result,) = self.model.see_on(context, [picture], self.limits)
-        return Seen(result, self.model.name_of, context.last_run_us)
+        return Seen(picture, result, self.model.name_of, context.last_run_us)
 
-    def look_all(self, items: Iterable[Item]) -> Iterator[Looked]:
-        """For each (key, picture) the key, the picture and what was seen; an error instead of either is handed on."""
-        return self.pool.map(items, call=self._item)
+    def look_all(self, items: Iterable[Item]) -> Generator[Looked, None, None]:
+        """For each (key, picture) the key, and what was seen or why not; an error in the place of a picture is handed on."""
+        yield from self.pool.map(items, call=self._item)
 
     def _item(self, context: Context, item: Item) -> Looked:
         key, picture = item
-        if isinstance(picture, RknnError):
-            return key, None, picture
         try:
-            return key, picture, self.look(context, picture)
+            return key, picture if isinstance(picture, RknnError) else self.look(context, picture)
         except RknnError as error:
-            return key, picture, error
+            return key, error
 
     def close(self) -> None:
         """Close the pool; may be called again."""

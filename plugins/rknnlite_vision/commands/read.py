@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from rknnlite.commandline.options import between
 from rknnlite.errors import ModelInvalid, RknnError
+from rknnlite.spi import Context
 from rknnlite.spi.command import Column
 
 from ..crops import cut_out
 from ..heads.head import Limits, Task
 from ..results import Detections, Words
 from .look import Look
-from .looker import Item, Looked, Looker, Seen, open_looker
+from .looker import Looker, Seen, open_looker
 from .options import COMMON
 
 __all__ = ["COMMAND"]
@@ -40,7 +41,7 @@ class Read(Look):
     )
     common = (*COMMON, "--detector")
     tasks = frozenset({Task.READ})
-    columns = (
+    columns: Sequence[Column] = (
         Column("text"),
         Column("score", right=True),
         *(Column(name, right=True) for name in ("x1", "y1", "x2", "y2")),
@@ -94,30 +95,21 @@ class SeenText(Seen):
 
 
 class FoundReader(Looker):
-    """Reads what a detector finds, from the top down."""
+    """Reads what a detector finds, from the top down; the pool that it offers is the detector's."""
 
     def __init__(self, reader: Looker, detector: Looker) -> None:
-        super().__init__(reader.pool, reader.model, reader.limits)
+        super().__init__(detector.pool, reader.model, reader.limits)
         self._reader, self._detector = reader, detector
 
-    def look_all(self, items: Iterable[Item]) -> Iterator[Looked]:
-        for key, picture, seen in self._detector.look_all(items):
-            if isinstance(seen, RknnError) or picture is None:
-                yield key, picture, seen
-                continue
-            try:
-                yield key, picture, self._read(picture, seen)
-            except RknnError as error:
-                yield key, picture, error
-
-    def _read(self, picture: Array, seen: Seen) -> Seen:
+    def look(self, context: Context, picture: Array) -> Seen:
+        seen = self._detector.look(context, picture)
         found = seen.result
         if not isinstance(found, Detections):
             raise ModelInvalid("the detector finds no boxes")
         found = found[np.lexsort((found.boxes[:, 0], found.boxes[:, 1]))]
-        pieces = ((row, cut_out(picture, found, row)) for row in range(len(found)))
         texts, scores, run_us = [], [], seen.run_us
-        for _, _, one in self._reader.look_all(pieces):
+        pieces = ((row, cut_out(picture, found, row)) for row in range(len(found)))
+        for _, one in self._reader.look_all(pieces):
             if isinstance(one, RknnError):
                 raise one
             words = one.result
@@ -127,11 +119,11 @@ class FoundReader(Looker):
         read = replace(
             found, classes=np.arange(len(found)), scores=np.array(scores), masks=None, keypoints=None
         )
-        return SeenText(read, texts.__getitem__, run_us)
+        return SeenText(picture, read, texts.__getitem__, run_us)
 
     def close(self) -> None:
-        self._detector.close()
         super().close()
+        self._reader.close()
 
 
 COMMAND = Read()
