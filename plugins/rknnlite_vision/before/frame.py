@@ -57,7 +57,12 @@ _NAMES = {
 
 
 class Plane(NamedTuple):
-    """Where a plane lies: which buffer, the offset of its first byte, bytes from row to row, bytes of a row, rows."""
+    """Where a plane lies: which buffer, the offset of its first byte, bytes from row to row, bytes of a row, rows.
+
+    Examples:
+        >>> Frame("NV12", 4, 2, bytes(12)).planes[1]
+        Plane(buffer=0, offset=8, stride=4, width=4, rows=1)
+    """
 
     buffer: int
     offset: int

@@ -82,6 +82,10 @@ class Surface(NamedTuple):
         size: width and height.
         stride: pixels from row to row.
         bgr: blue first.
+
+    Examples:
+        >>> Surface.of(np.zeros((48, 64, 3), np.uint8)).size
+        (64, 48)
     """
 
     memory: Union[Array, int]
