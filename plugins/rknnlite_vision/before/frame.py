@@ -163,10 +163,8 @@ class Frame:
             if kind == "pixels":
                 yield _pixels(planes[0], self.width)[..., _slice(order)]
                 return
-            out = np.empty((self.height, self.width, 3), np.uint8)
             luma, chroma, down = self._luma_and_chroma(planes)
-            yuv_to_rgb(luma, chroma, down, self.colours, out, opencv)
-            yield out
+            yield yuv_to_rgb(luma, chroma, down, self.colours, opencv)
 
     def _luma_and_chroma(self, planes: Sequence[Array]) -> tuple[Array, list[Array], int]:
         kind, order, _ = _FORMATS[self.format]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import IoTensor
 from rknnlite.log import logger
+from rknnlite.tensor import DType
 
 __all__ = ["normalisation"]
 
@@ -33,8 +32,9 @@ def normalisation(io: IoTensor) -> dict[str, Any]:
             io.name,
         )
         return {}
-    stored = np.iinfo(io.dtype.numpy)
-    low, high = ((end - io.quant.zero_point) * io.quant.scale for end in (stored.min, stored.max))
+    span = 1 << io.dtype.bits
+    first = 0 if io.dtype in (DType.UINT8, DType.UINT16) else -span // 2
+    low, high = ((end - io.quant.zero_point) * io.quant.scale for end in (first, first + span - 1))
     if high >= _PIXELS:
         return {}
     if low > -0.01 and high < 1.01:

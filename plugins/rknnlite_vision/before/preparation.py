@@ -19,7 +19,7 @@ from rknnlite.tensor import DType, Layout
 from ..placement import Placement
 from .frame import Frame
 from .normalisation import normalisation
-from .resizing import grey, opencv_agrees, resize_into
+from .resizing import grey, opencv_agrees, resize_into, resized, turn_into
 from .rga import Surface, shared_rga
 
 __all__ = ["Preparation", "Way"]
@@ -285,8 +285,7 @@ class Preparation:
             self._bars(square, placement)
             resize_into(square[top : top + height, left : left + width], pixels, opencv)
             return
-        whole = np.empty((height, width, pixels.shape[2]), np.uint8)
-        resize_into(whole, pixels, opencv)
+        whole = resized(pixels, width, height, opencv)
         square[...] = whole[-top : -top + square.shape[0], -left : -left + square.shape[1]]
 
     def _bars(self, square: Array, placement: Placement) -> None:
@@ -300,14 +299,25 @@ class Preparation:
         """Pixels in the size of the network, RGB or grey, as its numbers and in its order."""
         if self.channels == 1 and square.shape[2] == 3:
             square = grey(square)
+        if self.bgr:
+            square = square[..., ::-1]
+        if not (self.std or self.nchw) and square.shape[2] == 3 and square.strides[2] < 0:
+            turn_into(out, square[..., ::-1], self.by == "opencv")
+            return
         target = out.transpose(1, 2, 0) if self.nchw else out
         for channel in range(self.channels):
-            source = 0 if square.shape[2] == 1 else 2 - channel if self.bgr else channel
-            if self.std:
-                np.subtract(square[..., source], np.float32(self.mean[channel]), out=target[..., channel])
-                target[..., channel] /= np.float32(self.std[channel])
-            else:
-                target[..., channel] = square[..., source]
+            pixels = square[..., channel if square.shape[2] > 1 else 0]
+            self._number(target[..., channel], pixels, channel)
+
+    def _number(self, out: Array, pixels: Array, channel: int) -> None:
+        """Pixels of a channel as what the network takes."""
+        if not self.std:
+            out[...] = pixels
+        elif self.mean[channel]:
+            np.subtract(pixels, np.float32(self.mean[channel]), out=out, dtype=np.float32)
+            out /= np.float32(self.std[channel])
+        else:
+            np.divide(pixels, np.float32(self.std[channel]), out=out, dtype=np.float32)
 
 
 def checked(picture: Any) -> Array:

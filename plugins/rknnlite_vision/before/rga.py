@@ -159,7 +159,7 @@ class Rga:
                 f"{surface.stride}: {text} (status {status}); prepare it by 'numpy' or 'opencv'"
             )
 
-    def _source(self, frame: Frame) -> _Buffer:
+    def _source(self, frame: Frame) -> Any:
         kind = _FORMATS.get(frame.format)
         if kind is None:
             raise InputInvalid(
