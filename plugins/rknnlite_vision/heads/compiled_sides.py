@@ -27,7 +27,8 @@ __all__ = ["CompiledSides", "library"]
 
 Array = NDArray[Any]
 _SOURCE = Path(__file__).with_name("sides.c")
-_BOX = np.dtype([("corners", "f4", 4), ("score", "f4"), ("kind", "i4"), ("place", "i4")])
+_COLUMNS = 7
+"""Of ``struct box``, 32 bits each: four corners, score, kind, place."""
 _BYTES = (DType.INT8, DType.UINT8)
 
 
@@ -78,6 +79,7 @@ class CompiledSides:
 
     def __init__(self, strides: Sequence[Stride], outputs: int) -> None:
         self._strides, self._outputs = list(strides), outputs
+        self._cells = sum(s.sides.height * s.sides.width for s in strides)
         self._kept: list[Array] = []  # tables that the library reads
         layouts = [self._layout(stride) for stride in strides]
         self._layouts = (_StrideLayout * len(layouts))(*layouts)
@@ -94,13 +96,13 @@ class CompiledSides:
         return all(m.attr.dtype in _BYTES and m.attr.quant and not m.last for m in maps)
 
     def best(self, outputs: Sequence[Array], limits: Limits) -> Optional[Array]:
-        """Rows ``corners``, ``score``, ``kind``, ``place`` of what stays, best first.
+        """Rows of what stays, float32 [n, 7], best first: corners, score; class and place are int32 in the same bits.
 
         None where outputs are not as stored or lie apart in memory, or the library is not there.
         """
         for index, dtype in zip(self._read, self._types):
             array = outputs[index]
-            if array.dtype != dtype or not array.flags.c_contiguous:
+            if array.dtype is not dtype and array.dtype != dtype or not array.flags.c_contiguous:
                 return None
         function = library()
         if function is None or limits.most < 1:
@@ -112,16 +114,12 @@ class CompiledSides:
         addresses = (ctypes.c_void_p * self._outputs)()
         for index in self._read:
             addresses[index] = outputs[index].__array_interface__["data"][0]
-        rows = np.empty(min(limits.most, self._cells), _BOX)
+        rows = np.empty((min(limits.most, self._cells), _COLUMNS), np.float32)
         place = rows.__array_interface__["data"][0]
         count = function(self._layouts, len(self._layouts), addresses, ctypes.byref(layout[0]), place)
         if count < 0:
             raise MemoryError("decoding of boxes: no memory for the candidates")
         return rows[:count]
-
-    @property
-    def _cells(self) -> int:
-        return sum(s.sides.height * s.sides.width for s in self._strides)
 
     def _layout(self, s: Stride) -> _StrideLayout:
         scores = s.logits_stored if s.logits else s.scores_stored

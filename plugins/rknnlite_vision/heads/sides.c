@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BLOCK = 64 }; /* cells that are looked at together */
+
 struct stride {
     int32_t width, cells, pixels, bins;
     int32_t sides, scores, sums; /* numbers of outputs; sums may be -1 */
@@ -80,27 +82,44 @@ static void best_of_cells(const uint8_t *scores, int flip, int classes, int cell
         }
 }
 
+/* Whether any of the cells may pass: few parts of a picture hold something, and this loop is wide. */
+static int any_passes(const uint8_t *ruling, int flip, int first, int cells) {
+    int any = 0;
+    for (int cell = 0; cell < cells; cell++) any |= (int8_t)(ruling[cell] ^ flip) >= first;
+    return any;
+}
+
+static int candidate(struct found *found, const struct stride *s, const uint8_t *const *outputs, int classes, int least, int cell,
+                     int start) {
+    const uint8_t *scores = outputs[s->scores] + cell;
+    int best = -129, kind = 0;
+    for (int c = 0; c < classes; c++, scores += s->cells) {
+        int score = (int8_t)(*scores ^ s->flip_scores);
+        if (score > best) best = score, kind = c;
+    }
+    return best >= least ? place_box(found, s, outputs[s->sides], cell, kind, best, start) : 0;
+}
+
+/* ``ruling``: of each cell a number that is at least ``first`` where the cell may pass. */
+static int walk(struct found *found, const struct stride *s, const uint8_t *const *outputs, int classes, int least, int start,
+                const uint8_t *ruling, int flip, int first) {
+    for (int from = 0; from < s->cells; from += BLOCK) {
+        int cells = s->cells - from < BLOCK ? s->cells - from : BLOCK;
+        if (!any_passes(ruling + from, flip, first, cells)) continue;
+        for (int cell = from; cell < from + cells; cell++)
+            if (at(ruling, flip, (size_t)cell) >= first && candidate(found, s, outputs, classes, least, cell, start)) return -1;
+    }
+    return 0;
+}
+
 static int candidates(struct found *found, const struct stride *s, const uint8_t *const *outputs, int classes, const int32_t *least,
                       int start) {
-    const uint8_t *sums = s->sums < 0 ? NULL : outputs[s->sums], *scores = outputs[s->scores];
-    int8_t *ruling = NULL;
-    int first = sums ? least[1] : least[0], result = 0;
-    if (first > 127) return 0;
-    if (!sums) {
-        ruling = malloc((size_t)s->cells);
-        if (!ruling) return -1;
-        best_of_cells(scores, s->flip_scores, classes, s->cells, ruling);
-    }
-    for (int cell = 0; cell < s->cells && !result; cell++) {
-        if ((sums ? at(sums, s->flip_sums, cell) : ruling[cell]) < first) continue;
-        int best = -129, kind = 0;
-        for (int c = 0; c < classes; c++) {
-            int score = at(scores, s->flip_scores, (size_t)c * s->cells + cell);
-            if (score > best) best = score, kind = c;
-        }
-        if (best >= least[0]) result = place_box(found, s, outputs[s->sides], cell, kind, best, start);
-    }
-    free(ruling);
+    if (s->sums >= 0) return walk(found, s, outputs, classes, least[0], start, outputs[s->sums], s->flip_sums, least[1]);
+    int8_t *best = malloc((size_t)s->cells);
+    if (!best) return -1;
+    best_of_cells(outputs[s->scores], s->flip_scores, classes, s->cells, best);
+    int result = walk(found, s, outputs, classes, least[0], start, (const uint8_t *)best, 0, least[0]);
+    free(best);
     return result;
 }
 

@@ -133,8 +133,9 @@ class Sides(Yolo):
         rows = None if self.compiled is None else self.compiled.best(outputs, limits)
         if rows is None:
             return super()._best(outputs, limits)
-        plausible(rows["score"], self.family)
-        return Boxes(rows["corners"], rows["score"], rows["kind"], rows["place"])
+        plausible(rows[:, 4], self.family)
+        kinds, places = rows.view(np.int32)[:, 5:].T
+        return Boxes(rows[:, :4], rows[:, 4], kinds, places)
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         found = [(stride, stride.passing(outputs, limits)) for stride in self.strides]
