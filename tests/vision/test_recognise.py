@@ -18,7 +18,7 @@ def test_a_head_that_nobody_knows_is_refused_with_what_was_seen() -> None:
 
 
 def test_a_hint_that_nobody_knows_is_refused_with_those_that_are() -> None:
-    with pytest.raises(UnknownHead, match="yolov77.*yolov8"):
+    with pytest.raises(UnknownHead, match=r"yolov77.*yolov8"):
         recognise(IMAGE, [], hint="yolov77")
 
 
