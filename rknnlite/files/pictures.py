@@ -20,7 +20,7 @@ from ..errors import InputInvalid
 from ..extras import missing
 from .reading import read_bytes
 
-__all__ = ["SUFFIXES", "decode_picture", "read_picture", "resize"]
+__all__ = ["SUFFIXES", "decode_picture", "decode_whole", "read_picture", "resize"]
 
 Pixels = NDArray[np.uint8]
 Decoder = Callable[[bytes, bool, int], "Pixels | None"]
@@ -52,11 +52,17 @@ def decode_picture(
     data: bytes, name: Path | str, width: int, height: int, channels: int, most: int = _MOST
 ) -> Pixels:
     """As ``read_picture``, of what a file called ``name`` holds; more than ``most`` pixels raise InputInvalid, too."""
+    pixels = decode_whole(data, name, channels, most)
+    return resize(pixels, width, height).reshape(height, width, channels)
+
+
+def decode_whole(data: bytes, name: Path | str, channels: int = 3, most: int = _MOST) -> Pixels:
+    """As ``decode_picture``, in the size that the picture has; without a third dimension where ``channels`` is 1."""
     library, decode = _decoder(name)
     pixels = decode(data, channels == 1, most)
     if pixels is None:
         raise InputInvalid(f"{name} is no picture that {library} can read; give JPEG, PNG, BMP, WebP or PNM")
-    return resize(pixels, width, height).reshape(height, width, channels)
+    return pixels
 
 
 def resize(pixels: Pixels, width: int, height: int) -> Pixels:
@@ -120,7 +126,9 @@ def _by_pillow(data: bytes, grey: bool, most: int) -> Pixels | None:
             return np.array(image.convert("L" if grey else "RGB"), np.uint8)
     except (MemoryError, InputInvalid):
         raise
-    except Exception:  # decoders raise whatever damaged data lead to, Pillow's limit of pixels among it
+    except Image.DecompressionBombError as error:
+        raise InputInvalid(f"a picture is too large: {error}") from None
+    except Exception:  # decoders raise whatever damaged data lead to
         return None
 
 

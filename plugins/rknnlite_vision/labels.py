@@ -1,0 +1,152 @@
+"""Names of classes: from the model file, a file of their own, or those of COCO."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from rknnlite.errors import ParamInvalid, one_line, shown
+from rknnlite.files.json_text import parse_json
+from rknnlite.files.reading import read_bytes
+from rknnlite.log import logger
+
+from .heads.head import Head, Task
+
+__all__ = ["COCO", "labels_for", "labels_of_text", "read_labels"]
+
+LabelSource = Union[Sequence[str], str, "os.PathLike[str]"]
+_MOST = 4 << 20  # bytes of a file of labels; dictionaries of Chinese have some ten thousand lines
+_MOST_YAML = 256 << 10  # it is read slowly
+_NAMES = ("names", "labels", "classes")
+_YAML = (".yaml", ".yml")
+
+_COCO = """
+    person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,stop sign,
+    parking meter,bench,bird,cat,dog,horse,sheep,cow,elephant,bear,zebra,giraffe,backpack,umbrella,
+    handbag,tie,suitcase,frisbee,skis,snowboard,sports ball,kite,baseball bat,baseball glove,skateboard,
+    surfboard,tennis racket,bottle,wine glass,cup,fork,knife,spoon,bowl,banana,apple,sandwich,orange,
+    broccoli,carrot,hot dog,pizza,donut,cake,chair,couch,potted plant,bed,dining table,toilet,tv,
+    laptop,mouse,remote,keyboard,cell phone,microwave,oven,toaster,sink,refrigerator,book,clock,vase,
+    scissors,teddy bear,hair drier,toothbrush
+"""
+COCO = tuple(name.strip() for name in _COCO.replace(",\n", ",").split(","))
+"""The 80 classes of COCO in the order in which detectors number them."""
+
+
+def labels_for(head: Head, given: Optional[LabelSource], stored: str) -> list[str]:
+    """Names for the classes of a head; empty where nobody says any.
+
+    Args:
+        given: a list, a file, or ``"coco"``; None: those in ``stored``.
+        stored: what the author of the model wrote into its file; where it holds labels for another number of classes, it is left
+            aside with a line in the log.
+
+    Raises:
+        ParamInvalid: the given labels are not as many as there are classes, or cannot be read.
+    """
+    if given is None:
+        labels = labels_of_text(stored)
+        if labels and not _fits(head, labels):
+            logger.warning(
+                "the model file names %d classes, its head has %d: they are numbered",
+                len(labels),
+                head.classes,
+            )
+            labels = []
+        return labels
+    if isinstance(given, (str, os.PathLike)):
+        labels, whose = read_labels(given), f"{os.fspath(given)} names"
+    else:
+        labels, whose = [str(label) for label in given], "labels name"
+    if not _fits(head, labels):
+        raise ParamInvalid(
+            f"{whose} {len(labels)} classes, the model has {head.classes} ({head.family}); give as many, in the order of training"
+        )
+    return labels
+
+
+def _fits(head: Head, labels: Sequence[str]) -> bool:
+    """A head that reads checks its characters itself: its blank may be among them or not."""
+    return head.task is Task.READ or not head.classes or len(labels) == head.classes
+
+
+def read_labels(source: str | os.PathLike[str]) -> list[str]:
+    """``"coco"``, or a file: one label per line, or YAML or JSON with ``names`` (a list, or by number). Raises ParamInvalid."""
+    if source == "coco":
+        return list(COCO)
+    path = Path(source)
+    try:
+        is_yaml = path.suffix.lower() in _YAML
+        text = read_bytes(path, _MOST_YAML if is_yaml else _MOST).decode("utf-8-sig")
+        labels = _of_yaml(text) if is_yaml else labels_of_text(text, lines=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ParamInvalid(f"labels {path} cannot be read: {one_line(str(why))}") from None
+    if not labels:
+        raise ParamInvalid(f"{path} holds no labels; give one per line, or YAML with names:")
+    return labels
+
+
+def labels_of_text(text: str, lines: bool = False) -> list[str]:
+    """Labels in a text: JSON (a list, or an object with ``names``, ``labels`` or ``classes``), lines, or words with commas.
+
+    Args:
+        lines: it is a file of labels: each line is one, commas belong to it, and blanks at its end do not.
+
+    Examples:
+        >>> labels_of_text('{"names": {"0": "cat", "1": "dog"}}')
+        ['cat', 'dog']
+        >>> labels_of_text("cat, dog")
+        ['cat', 'dog']
+        >>> labels_of_text("made on a Friday")
+        []
+    """
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return _of_value(parse_json(text))
+        except ValueError:
+            if not lines:
+                return []
+            if text.lstrip()[:1] == "{":  # a line may begin with the other one
+                raise
+    rows = text.replace("\r\n", "\n").split("\n")
+    while rows and not rows[-1].strip():
+        rows.pop()
+    if lines:
+        return [row if len(row) == 1 else row.strip() for row in rows]  # a blank is a character, too
+    return [row.strip() for row in (rows if len(rows) > 1 else text.split(",") if "," in text else [])]
+
+
+def _of_yaml(text: str) -> list[str]:
+    from ruamel.yaml import YAML  # a slow import
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        value = YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, RecursionError) as error:
+        raise ValueError(f"it is no YAML: {one_line(str(error))[:200]}") from None
+    return _of_value(value)
+
+
+def _of_value(value: Any) -> list[str]:
+    """Labels in what a document holds; raises ValueError where there are none."""
+    if isinstance(value, Mapping):
+        for key in _NAMES:
+            if key in value:
+                return _of_value(value[key])
+        return _by_number(value)
+    if isinstance(value, list) and all(isinstance(label, (str, int, float)) for label in value):
+        return [str(label) for label in value]
+    raise ValueError(f"{shown(value, 60)} is no list of labels")
+
+
+def _by_number(value: Mapping[Any, Any]) -> list[str]:
+    try:
+        numbered = {int(number): str(label) for number, label in value.items()}
+    except (TypeError, ValueError):
+        raise ValueError(f"there is none of {', '.join(_NAMES)} in it") from None
+    if sorted(numbered) != list(range(len(numbered))):
+        raise ValueError(f"its {len(numbered)} names are not numbered from 0 to {len(numbered) - 1}")
+    return [numbered[number] for number in range(len(numbered))]

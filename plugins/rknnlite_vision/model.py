@@ -1,0 +1,145 @@
+"""A network with what lies around it: pictures in, what is found in them out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from numpy.typing import NDArray
+
+import rknnlite
+from rknnlite.errors import ModelInvalid
+from rknnlite.spi import Context
+
+from .before.preparation import Preparation, Way
+from .heads.head import Head, Limits, Task
+from .heads.recognise import recognise
+from .labels import labels_for
+from .results import Result
+
+if TYPE_CHECKING:
+    from .before.frame import Frame
+
+__all__ = ["VisionModel", "open_vision"]
+
+Array = NDArray[Any]
+Picture = Union[Array, "Frame"]
+_USUAL = Limits()
+_WAYS = {
+    Task.CLASSIFY: Way.CROP,
+    Task.READ: Way.STRETCH,
+    Task.SEMANTIC: Way.STRETCH,
+    Task.EMBED: Way.STRETCH,
+}
+"""How a picture is put into the input, where networks of a task mostly learnt it so; others keep all of it and its proportions."""
+
+
+class VisionModel:
+    """A network that looks at pictures: prepares them, runs it, decodes what comes out.
+
+    Args:
+        context: the network, which has one picture as its input. ``close`` closes it.
+        head: decodes its outputs; None: the one that names and shapes tell.
+        preparation: makes inputs of pictures; None: one that puts them there as networks of that task mostly learnt it.
+        labels: names of classes: a list, a file, ``"coco"``; None: what the model file says. Characters, of a head that reads.
+        hint: a word for ``recognise`` where names and shapes leave a choice.
+
+    Raises:
+        UnknownHead: a ModelInvalid; no decoder knows these outputs. ModelInvalid: several inputs.
+        ParamInvalid: the labels are not as many as there are classes.
+
+    Examples:
+        >>> with open_vision("examples/detect/detect_for_RK3588.rknn") as model:
+        ...     found = model.see(np.zeros((48, 64, 3), np.uint8))
+        ...     model.head.classes, len(found)
+        (7, 0)
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        head: Optional[Head] = None,
+        preparation: Optional[Preparation] = None,
+        labels: Optional[Sequence[str] | str | os.PathLike[str]] = None,
+        hint: str = "",
+    ) -> None:
+        if len(context.inputs) != 1:
+            names = ", ".join(attr.name for attr in context.inputs)
+            raise ModelInvalid(
+                f"the model has {len(context.inputs)} inputs ({names}); a picture goes into one"
+            )
+        self.context = context
+        self.head = head or recognise(context.inputs, context.outputs, hint)
+        self.preparation = preparation or Preparation.of(context, way=way_of(self.head))
+        self.labels: list[str] = labels_for(self.head, labels, context.custom_string)
+        """Names of the classes in their order; empty where nobody knows them."""
+
+    def see(self, picture: Picture, limits: Limits = _USUAL) -> Result:
+        """What is found in a picture, RGB uint8 [height, width, 3], or a frame; places are pixels of it."""
+        return self.see_all([picture], limits)[0]
+
+    def see_all(self, pictures: Sequence[Picture], limits: Limits = _USUAL) -> list[Result]:
+        """What is found in each of them, with as few runs as the network's batch allows."""
+        return self.see_on(self.context, pictures, limits)
+
+    def see_on(self, context: Context, pictures: Sequence[Picture], limits: Limits = _USUAL) -> list[Result]:
+        """``see_all`` on another context of the same network: ``pool.map(batches, call=model.see_on)``."""
+        size = context.inputs[0].dims[0]
+        results: list[Result] = []
+        for start in range(0, len(pictures), size):
+            some = list(pictures[start : start + size])
+            array, placements = self.preparation.batch(some + some[-1:] * (size - len(some)))
+            outputs = [output.data for output in context.infer(array, raw=True)]
+            found = self.head.decode(outputs, limits)
+            results += [one.placed(where) for one, where in zip(found, placements[: len(some)])]
+        return results
+
+    def name_of(self, number: int) -> str:
+        """What a class is called: its label, or ``class 7``."""
+        return self.labels[number] if 0 <= number < len(self.labels) else f"class {number}"
+
+    def close(self) -> None:
+        """Close the context; may be called again."""
+        self.context.close()
+
+    def __enter__(self) -> VisionModel:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<VisionModel {self.head.family}>"
+
+
+def way_of(head: Head) -> Way:
+    """How a picture is put into the input of a network, where nobody says it."""
+    return _WAYS.get(head.task, Way.LETTERBOX)
+
+
+def open_vision(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    *,
+    labels: Optional[Sequence[str] | str | os.PathLike[str]] = None,
+    backend: Optional[str] = None,
+    hint: str = "",
+    **options: Any,
+) -> VisionModel:
+    """Open a network for pictures: a path or the bytes of a ``.rknn`` file.
+
+    Args:
+        labels, hint: see ``VisionModel``.
+        backend, options: as for ``rknnlite.open``.
+
+    Raises what ``rknnlite.open`` and ``VisionModel`` raise; then nothing stays open.
+    """
+    context = rknnlite.open(source, backend, **options)
+    try:
+        return VisionModel(context, labels=labels, hint=hint)
+    except BaseException:
+        context.close()
+        raise

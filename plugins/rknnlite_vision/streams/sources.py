@@ -1,0 +1,111 @@
+"""Where pictures of a pipeline come from: folders, films, cameras. Pictures are RGB uint8 [height, width, 3]."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import InputInvalid
+from rknnlite.extras import missing
+
+from .. import pictures
+
+__all__ = ["FilmSource", "FolderSource", "opencv"]
+
+Array = NDArray[Any]
+_LIVE = ("rtsp:", "rtmp:", "udp:", "rtp:", "srt:")
+
+
+def opencv(what: str) -> Any:
+    """The module; raises BackendUnavailable, which says what needs it."""
+    try:
+        import cv2
+    except ImportError as error:
+        raise missing("cpu", f"{what} needs OpenCV", error) from None
+    return cv2
+
+
+class FolderSource:
+    """The pictures of a folder by name; ``paths`` are their files, and a pipeline meets them in this order.
+
+    Examples:
+        >>> FolderSource("examples/detect").paths[-1].name
+        'scene.jpg'
+    """
+
+    live = False
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.paths = pictures.pictures_in(Path(folder))
+
+    def __iter__(self) -> Iterator[Array]:
+        return map(pictures.read, self.paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+class FilmSource:
+    """Frames of a film (a file or an address), or of a camera (its number, or ``/dev/video0``), read by OpenCV.
+
+    Args:
+        name: of the film or camera.
+        size: width and height that a camera is asked for.
+
+    Attributes:
+        live: it does not wait for us: a camera, or a stream such as RTSP.
+        total: frames that a file says it has; 0 where nobody knows.
+        rate: frames per second that it says it has; 25 where it says none.
+
+    Raises:
+        InputInvalid: it cannot be opened. BackendUnavailable: OpenCV is not installed.
+
+    Examples:
+        >>> FilmSource("no_such_film.mp4")
+        Traceback (most recent call last):
+        ...
+        rknnlite.errors.InputInvalid: no_such_film.mp4 cannot be opened as a film or camera
+    """
+
+    def __init__(self, name: str | int, size: Optional[tuple[int, int]] = None) -> None:
+        cv2 = opencv("reading films and cameras")
+        text = os.fspath(name) if not isinstance(name, int) else str(name)
+        camera = text.isdigit() or text.startswith("/dev/video")
+        self.name = f"camera {text}" if text.isdigit() else text
+        self.live = camera or text.lower().startswith(_LIVE)
+        if not self.live and "://" not in text and not Path(text).is_file():
+            raise InputInvalid(f"{text}: there is no such film")
+        self._capture = cv2.VideoCapture(int(text) if text.isdigit() else text)
+        if not self._capture.isOpened():
+            self._capture.release()
+            raise InputInvalid(f"{self.name} cannot be opened as a film or camera")
+        if size is not None:
+            self._capture.set(cv2.CAP_PROP_FRAME_WIDTH, size[0])
+            self._capture.set(cv2.CAP_PROP_FRAME_HEIGHT, size[1])
+        self.total = max(0, int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))) if not self.live else 0
+        rate = float(self._capture.get(cv2.CAP_PROP_FPS))
+        self.rate = rate if 0 < rate < 1000 else 25.0
+
+    def __iter__(self) -> Iterator[Array]:
+        while True:
+            good, frame = self._capture.read()
+            if not good:
+                return
+            if frame.ndim == 2:
+                frame = frame[..., None].repeat(3, axis=2)
+            yield np.ascontiguousarray(frame[..., 2::-1])
+
+    def close(self) -> None:
+        """Let go of the film or camera; may be called again."""
+        self._capture.release()
+
+    def __enter__(self) -> FilmSource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
