@@ -74,7 +74,7 @@ def library() -> Optional[Any]:
 class CompiledSides:
     """The strides of one head, told once.
 
-    ``fits``: all their maps are int8 or uint8, channels first.
+    ``fits``: all their maps are int8 or uint8, channels first, with a scale that is a number.
     """
 
     def __init__(self, strides: Sequence[Stride], outputs: int) -> None:
@@ -93,7 +93,9 @@ class CompiledSides:
     def fits(strides: Sequence[Stride]) -> bool:
         """Whether the library knows such maps."""
         maps = [m for s in strides for m in (s.sides, s.scores, s.total) if m is not None]
-        return all(m.attr.dtype in _BYTES and m.attr.quant and not m.last for m in maps)
+        scales = [m.attr.quant.scale if m.attr.quant else 0.0 for m in maps]
+        plain = all(m.attr.dtype in _BYTES and not m.last for m in maps)
+        return plain and all(0 < scale < np.inf for scale in scales)
 
     def best(self, outputs: Sequence[Array], limits: Limits) -> Optional[Array]:
         """Rows of what stays, float32 [n, 7], best first: corners, score; class and place are int32 in the same bits.

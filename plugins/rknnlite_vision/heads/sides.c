@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 64 }; /* cells that are looked at together */
+enum { BLOCK = 64, MOST_BINS = 17 }; /* cells that are looked at together; bins of a side */
 
 struct stride {
     int32_t width, cells, pixels, bins;
@@ -43,30 +43,38 @@ static struct box *added(struct found *found) {
 
 static int at(const uint8_t *bytes, int flip, size_t place) { return (int8_t)(bytes[place] ^ flip); }
 
-static float distance(const struct stride *s, const uint8_t *bytes, int side, int cell) {
-    int steps[256], most = -128;
-    float all = 0, mean = 0;
-    if (s->bins == 1) return ((float)at(bytes, s->flip_sides, (size_t)side * s->cells + cell) - s->sides_zero) * s->sides_scale;
-    for (int bin = 0; bin < s->bins; bin++) {
-        steps[bin] = at(bytes, s->flip_sides, (size_t)(side * s->bins + bin) * s->cells + cell);
-        if (steps[bin] > most) most = steps[bin];
+/* The four distances of a cell; sides are walked abreast, so no sum waits for the one before. */
+static void distances(const struct stride *s, const uint8_t *bytes, int cell, float *means) {
+    int bins = s->bins, most[4] = {-128, -128, -128, -128};
+    int8_t steps[4 * MOST_BINS];
+    float all[4] = {0};
+    for (int n = 0; n < 4 * bins; n++) steps[n] = (int8_t)at(bytes, s->flip_sides, (size_t)n * s->cells + cell);
+    if (bins == 1) {
+        for (int side = 0; side < 4; side++) means[side] = ((float)steps[side] - s->sides_zero) * s->sides_scale;
+        return;
     }
-    for (int bin = 0; bin < s->bins; bin++) {
-        float weight = s->exponentials[most - steps[bin]];
-        all += weight;
-        mean += weight * (float)bin;
-    }
-    return mean / all;
+    for (int bin = 0; bin < bins; bin++)
+        for (int side = 0; side < 4; side++)
+            if (steps[side * bins + bin] > most[side]) most[side] = steps[side * bins + bin];
+    for (int side = 0; side < 4; side++) means[side] = 0;
+    for (int bin = 0; bin < bins; bin++)
+        for (int side = 0; side < 4; side++) {
+            float weight = s->exponentials[most[side] - steps[side * bins + bin]];
+            all[side] += weight;
+            means[side] += weight * (float)bin;
+        }
+    for (int side = 0; side < 4; side++) means[side] /= all[side];
 }
 
 static int place_box(struct found *found, const struct stride *s, const uint8_t *sides, int cell, int kind, int score, int start) {
     struct box *box = added(found);
     if (!box) return -1;
-    float x = (float)(cell % s->width) + 0.5f, y = (float)(cell / s->width) + 0.5f, pixels = (float)s->pixels;
-    box->corners[0] = (x - distance(s, sides, 0, cell)) * pixels;
-    box->corners[1] = (y - distance(s, sides, 1, cell)) * pixels;
-    box->corners[2] = (x + distance(s, sides, 2, cell)) * pixels;
-    box->corners[3] = (y + distance(s, sides, 3, cell)) * pixels;
+    float x = (float)(cell % s->width) + 0.5f, y = (float)(cell / s->width) + 0.5f, pixels = (float)s->pixels, reach[4];
+    distances(s, sides, cell, reach);
+    box->corners[0] = (x - reach[0]) * pixels;
+    box->corners[1] = (y - reach[1]) * pixels;
+    box->corners[2] = (x + reach[2]) * pixels;
+    box->corners[3] = (y + reach[3]) * pixels;
     box->score = s->meanings[score + 128];
     box->kind = kind, box->place = start + cell;
     return 0;
@@ -123,10 +131,26 @@ static int candidates(struct found *found, const struct stride *s, const uint8_t
     return result;
 }
 
-static int better(const void *a, const void *b) {
-    const struct box *one = a, *other = b;
-    if (one->score != other->score) return one->score > other->score ? -1 : 1;
-    return one->place < other->place ? -1 : 1;
+/* A number that is the less the better the box: the score's bits, in an order of integers, then the row. */
+static uint64_t key(float score, int row) {
+    uint32_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    bits = bits >> 31 ? bits : ~(bits | 0x80000000u);
+    return (uint64_t)bits << 32 | (uint32_t)row;
+}
+
+/* Sorted keys, in ``keys`` or ``spare``: runs of twice the length at a time. */
+static uint64_t *sorted(uint64_t *keys, uint64_t *spare, int count) {
+    for (int width = 1; width < count; width *= 2) {
+        for (int from = 0; from < count; from += 2 * width) {
+            int middle = from + width < count ? from + width : count, end = middle + width < count ? middle + width : count;
+            for (int one = from, other = middle, to = from; to < end; to++)
+                spare[to] = other >= end || (one < middle && keys[one] < keys[other]) ? keys[one++] : keys[other++];
+        }
+        uint64_t *swapped = keys;
+        keys = spare, spare = swapped;
+    }
+    return keys;
 }
 
 static float lesser(float a, float b) { return a < b ? a : b; }
@@ -141,23 +165,29 @@ static int close_by(const struct box *a, const struct box *b, float limit) {
     return shared / (one + other - shared) > limit;
 }
 
-/* Boxes that stay, moved to the front. Each is compared with those of its kind that stayed, the last first. */
-static int suppressed(struct found *found, const struct limits *limits) {
+/* Boxes that stay, best first, to ``rows``. Each is compared with those of its kind that stayed, the last first. */
+static int suppressed(const struct found *found, const struct limits *limits, struct box *rows) {
     int kinds = limits->across ? 1 : limits->classes, kept = 0;
-    int *last = malloc(((size_t)kinds + (size_t)found->count) * sizeof *last), *before = last ? last + kinds : NULL;
-    if (!last) return -1;
-    memset(last, -1, (size_t)kinds * sizeof *last);
-    qsort(found->boxes, (size_t)found->count, sizeof *found->boxes, better);
-    for (int row = 0; row < found->count && kept < limits->most; row++) {
-        struct box box = found->boxes[row];
-        int kind = limits->across ? 0 : box.kind, other = last[kind];
-        while (other >= 0 && !close_by(&found->boxes[other], &box, limits->overlap)) other = before[other];
-        if (other >= 0) continue;
-        before[kept] = last[kind], last[kind] = kept;
-        found->boxes[kept++] = box;
+    size_t count = (size_t)found->count;
+    uint64_t *keys = malloc(2 * count * sizeof *keys + 1);
+    int *last = malloc(((size_t)kinds + count) * sizeof *last), *before = last ? last + kinds : NULL;
+    if (keys && last) {
+        memset(last, -1, (size_t)kinds * sizeof *last);
+        for (int row = 0; row < found->count; row++) keys[row] = key(found->boxes[row].score, row);
+        const uint64_t *order = sorted(keys, keys + count, found->count);
+        for (int n = 0; n < found->count && kept < limits->most; n++) {
+            const struct box *box = &found->boxes[(uint32_t)order[n]];
+            int kind = limits->across ? 0 : box->kind, other = last[kind];
+            while (other >= 0 && !close_by(&rows[other], box, limits->overlap)) other = before[other];
+            if (other >= 0) continue;
+            before[kept] = last[kind], last[kind] = kept;
+            rows[kept++] = *box;
+        }
     }
+    int result = keys && last ? kept : -1;
+    free(keys);
     free(last);
-    return kept;
+    return result;
 }
 
 /* Rows of the best boxes in ``rows``, which has room for ``most``; how many there are, or -1 without memory. */
@@ -167,8 +197,7 @@ int rknnlite_sides(const struct stride *strides, int count, const uint8_t *const
     int start = 0, result = 0;
     for (int part = 0; part < count && !result; start += strides[part++].cells)
         result = candidates(&found, &strides[part], outputs, limits->classes, limits->least + 2 * part, start);
-    if (!result) result = suppressed(&found, limits);
-    if (result > 0) memcpy(rows, found.boxes, (size_t)result * sizeof *rows);
+    if (!result) result = suppressed(&found, limits, rows);
     free(found.boxes);
     return result;
 }

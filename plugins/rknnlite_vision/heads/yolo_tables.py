@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-_COCO_POSE, _DOTA = 4 + 1 + 17 * 3, 4 + 15 + 1
+_PEOPLE, _AERIAL = 4 + 1 + 17 * 3, 4 + 15 + 1
 """Numbers of a box that public networks for poses and turned boxes have, and hardly any for boxes alone."""
 
 _ROWS = 300
@@ -120,7 +120,7 @@ def table(seen: Seen) -> Optional[Table]:
 def table_pose(seen: Seen) -> Optional[Table]:
     """Boxes of one class with keypoints: by hint, or as many numbers as networks for COCO's people have."""
     attr = _table(seen)
-    if attr is None or seen.maps or not (seen.hint or attr.dims[1] == _COCO_POSE):
+    if attr is None or seen.maps or not (seen.hint or attr.dims[1] == _PEOPLE):
         return None
     numbers = attr.dims[1] - 5
     each = 3 if numbers % 3 == 0 else 2
@@ -130,9 +130,9 @@ def table_pose(seen: Seen) -> Optional[Table]:
 
 
 def table_rotated(seen: Seen) -> Optional[Table]:
-    """Turned boxes: by hint, or as many numbers as networks for DOTA have."""
+    """Turned boxes: by hint, or as many numbers as public networks for aerial pictures have."""
     attr = _table(seen)
-    if attr is None or seen.maps or attr.dims[1] < 6 or not (seen.hint or attr.dims[1] == _DOTA):
+    if attr is None or seen.maps or attr.dims[1] < 6 or not (seen.hint or attr.dims[1] == _AERIAL):
         return None
     return Table(seen, attr, attr.dims[1] - 5, None, turned=True)
 
