@@ -1,0 +1,99 @@
+"""Which head a network has: by the shapes and names of its outputs, and where those do not tell, by what the caller says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rknnlite.errors import shown
+from rknnlite.tensor import TensorAttr
+
+from .families import FAMILIES, Family
+from .head import Head, UnknownHead
+from .seen import Seen
+
+__all__ = ["hint_of", "hints", "recognise"]
+
+
+def hints() -> list[str]:
+    """Words that ``recognise`` takes as a hint."""
+    return sorted({word for family in FAMILIES for word in family.hints})
+
+
+def hint_of(name: str) -> str:
+    """The hint that a file's name gives, the longest that it has; empty where it gives none.
+
+    Examples:
+        >>> hint_of("yolov8n-pose_rk3588.rknn"), hint_of("net.rknn")
+        ('yolov8-pose', '')
+    """
+    plain = _plain(name)
+    found = [word for word in hints() if all(re.search(_loose(part), plain) for part in word.split("-"))]
+    return max(found, key=len, default="")
+
+
+def recognise(
+    inputs: Sequence[TensorAttr],
+    outputs: Sequence[TensorAttr],
+    hint: str = "",
+    anchors: Any = None,
+    name: str = "",
+) -> Head:
+    """The decoder for a network's outputs; what it is says its ``family``.
+
+    Args:
+        inputs: attributes of the network's inputs.
+        outputs: likewise.
+        hint: a word of ``hints()``: the family, where shapes are those of several.
+        anchors: width and height in pixels, [heads, anchors of each head, 2], of networks that were trained with other
+            anchors than the family's own.
+        name: of the network's file. Without a hint, the one that ``hint_of`` finds in it is tried first; the family then says so.
+
+    Raises UnknownHead where no family fits, or several do: the text lists what was seen.
+    """
+    table = None if anchors is None else np.asarray(anchors, np.float32)
+    if hint and not _rows(hint):
+        raise UnknownHead(f"hint {shown(hint)} is not known; use one of {', '.join(hints())}")
+    named = "" if hint else hint_of(name)
+    if named:
+        found = _fitting(Seen(inputs, outputs, _plain(named), table))
+        if len(found) == 1:
+            head = found[0][1]
+            head.family += f" ({named} by the file's name)"
+            return head
+    seen = Seen(inputs, outputs, _plain(hint), table)
+    found = _fitting(seen)
+    if len(found) == 1:
+        return found[0][1]
+    raise UnknownHead(_refusal(seen, hint, [row for row, _ in found]))
+
+
+def _rows(hint: str) -> list[Family]:
+    return [row for row in FAMILIES if not hint or _plain(hint) in map(_plain, row.hints)]
+
+
+def _fitting(seen: Seen) -> list[tuple[Family, Head]]:
+    heads = [(row, row.build(seen)) for row in _rows(seen.hint)]
+    return [(row, head) for row, head in heads if head is not None]
+
+
+def _refusal(seen: Seen, hint: str, fitting: list[Family]) -> str:
+    if fitting:
+        words = ", ".join(sorted({word for row in fitting for word in row.hints}))
+        names = " or ".join(row.name for row in fitting)
+        return f"these outputs fit {names}, and shapes do not tell which: give one of the hints {words}; seen: {seen}"
+    if hint:
+        return f"these outputs are not those of {hint}; seen: {seen}"
+    names = ", ".join(row.name for row in FAMILIES)
+    return f"no decoder here knows these outputs; seen: {seen}; known are {names}"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _loose(part: str) -> str:
+    return re.escape(_plain(part))
