@@ -37,13 +37,13 @@ def assign(cost: Array, limit: float) -> list[tuple[int, int]]:
 
 def _islands(linked: NDArray[np.bool_]) -> Iterator[tuple[Indices, Indices]]:
     """Rows and columns that hang together; things far from each other make many small ones."""
-    open_rows: Array = linked.any(axis=1)
+    open_rows = np.asarray(linked.any(axis=1))
     while open_rows.any():
-        rows: Array = np.zeros(len(linked), bool)
+        rows = np.zeros(len(linked), bool)
         rows[open_rows.argmax()] = True
         while True:
             columns = linked[rows].any(axis=0)
-            more: Array = linked[:, columns].any(axis=1)
+            more = np.asarray(linked[:, columns].any(axis=1))
             if (more == rows).all():
                 break
             rows = more
