@@ -56,6 +56,23 @@ class Placement:
         """The whole picture on the whole input; its proportions are lost."""
         return cls(picture, network, network[0] / picture[0], network[1] / picture[1])
 
+    @classmethod
+    def crop(cls, picture: tuple[int, int], network: tuple[int, int], zoom: float = 1.0) -> Placement:
+        """The middle of the picture on the whole input, its proportions kept; what juts out is cut, as classifiers want it.
+
+        Args:
+            zoom: the short side is scaled to so many of the input's: 256 / 224 where a network of 224 pixels learnt so.
+
+        The long side is rounded down and half of a pixel to the even one, as torchvision's ``Resize`` and ``CenterCrop`` do.
+        """
+        width, height = (max(1, round(n * zoom)) for n in network)
+        if picture[0] * height > picture[1] * width:  # wider than the input
+            width = picture[0] * height // picture[1]
+        else:
+            height = picture[1] * width // picture[0]
+        left, top = round((network[0] - width) / 2), round((network[1] - height) / 2)
+        return cls(picture, network, width / picture[0], height / picture[1], left, top)
+
     @property
     def inner(self) -> tuple[int, int]:
         """Width and height of the scaled picture in whole pixels, at least 1."""

@@ -1,0 +1,245 @@
+"""What one network wants of a picture, told once: size, way, colours, numbers, layout."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
+from rknnlite.spi import Context
+from rknnlite.tensor import Layout
+
+from ..placement import Placement
+from .resizing import grey, has_opencv, resize_into
+
+__all__ = ["Preparation", "Way"]
+
+Array = NDArray[Any]
+_MOST_CUT = (
+    16  # CROP: the long side may be so many of the short one; all of it is scaled before the middle is taken
+)
+
+
+class Way(str, enum.Enum):
+    """How a picture is put into the input of a network.
+
+    Examples:
+        >>> Way("crop")
+        <Way.CROP: 'crop'>
+    """
+
+    LETTERBOX = "letterbox"
+    STRETCH = "stretch"
+    CROP = "crop"
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Makes inputs of pictures.
+
+    Attributes:
+        size: width and height of the network's input.
+        way: how the picture is put there: all of it with bars, all of it stretched, or its middle.
+        fill: the bars of a letterbox.
+        bgr: the network wants blue before red.
+        channels: 3, or 1 for grey.
+        nchw: whether channels come before rows; ``context.infer`` takes the other unless ``layout="nchw"`` is said.
+        mean: of each channel, in the order of the network.
+        std: of each channel: floats ``(pixel - mean) / std`` are made; empty: the pixels as they are, uint8.
+        zoom: of CROP, see ``Placement.crop``.
+        by: ``"opencv"`` or ``"numpy"``, whose numbers are the same; empty: OpenCV where it is installed.
+
+    Examples:
+        >>> preparation = Preparation((640, 640))
+        >>> array, placement = preparation(np.zeros((720, 1280, 3), np.uint8))
+        >>> array.shape, int(array[0, 0, 0, 0]), placement.top
+        ((1, 640, 640, 3), 114, 140)
+    """
+
+    size: tuple[int, int]
+    way: Way = Way.LETTERBOX
+    fill: int = 114
+    bgr: bool = False
+    channels: int = 3
+    nchw: bool = False
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    zoom: float = 1.0
+    by: str = ""
+
+    def __post_init__(self) -> None:
+        if self.by not in ("", "opencv", "numpy"):
+            raise ParamInvalid(
+                f"Preparation: by is {self.by!r}, must be 'opencv' or 'numpy', or empty for either"
+            )
+        object.__setattr__(self, "by", self.by or ("opencv" if has_opencv() else "numpy"))
+        object.__setattr__(self, "way", Way(self.way))
+        if not 0 <= self.fill <= 255:
+            raise ParamInvalid(f"Preparation: fill is {self.fill}, must be 0 to 255")
+        if not self.zoom >= 1:
+            raise ParamInvalid(f"Preparation: zoom is {self.zoom}, must be 1 or more")
+        if self.channels not in (1, 3):
+            raise ParamInvalid(f"Preparation: {self.channels} channels, must be 3 (colours) or 1 (grey)")
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, self._each(name))
+
+    def _each(self, name: str) -> tuple[float, ...]:
+        """``mean`` or ``std`` of each channel; both empty where pixels are taken as they are."""
+        values = tuple(map(float, getattr(self, name)))
+        if not values and (self.mean or self.std):
+            values = (0.0 if name == "mean" else 1.0,)
+        values = values * self.channels if len(values) == 1 else values
+        if len(values) not in (0, self.channels):
+            raise ParamInvalid(f"Preparation: {len(values)} numbers of {name} for {self.channels} channels")
+        if not np.isfinite(values).all() or (name == "std" and 0 in values):
+            raise ParamInvalid(f"Preparation: {name} is {list(values)}, must be finite, and std not 0")
+        return values
+
+    @classmethod
+    def of(
+        cls, context: Context, *, way: Way = Way.LETTERBOX, fill: int = 114, bgr: bool = False, **options: Any
+    ) -> Preparation:
+        """What the only input of a network wants.
+
+        Args:
+            options: further attributes, such as ``mean``, ``std``, ``zoom``, ``by``.
+
+        A ``.rknn`` file stores mean and deviation, so pixels go in as they are; so do they unless ``mean`` or ``std`` is given.
+        Models of other formats get ``pixel / 255``, what networks of vision mostly learnt with.
+
+        Raises:
+            ModelInvalid: there are several inputs, or the input is no picture.
+        """
+        if len(context.inputs) != 1:
+            names = ", ".join(attr.name for attr in context.inputs)
+            raise ModelInvalid(
+                f"the model has {len(context.inputs)} inputs ({names}); a picture goes into one"
+            )
+        (attr,) = context.inputs
+        first = attr.layout is Layout.NCHW
+        shape = attr.dims
+        if len(shape) == 4 and first:
+            shape = (shape[0], *shape[2:], shape[1])
+        if len(shape) != 4 or shape[3] not in (1, 3) or min(shape) < 1:
+            raise ModelInvalid(
+                f"input {attr.name} is {list(attr.dims)} {attr.layout.name}: no picture of 3 channels or 1; prepare it yourself"
+            )
+        if not context.platform.startswith("rknn") and not {"mean", "std"} & set(options):
+            options["std"] = (255.0,)
+        return cls((shape[2], shape[1]), way, fill, bgr, shape[3], first, **options)
+
+    def __call__(self, picture: Array, out: Optional[Array] = None) -> tuple[Array, Placement]:
+        """The input for ``Context.infer``, [1, height, width, channels] (or NCHW), and where the picture lies in it.
+
+        Args:
+            picture: RGB uint8 [height, width, 3]; grey without the last axis, or with 1.
+            out: an array of an earlier frame to write into, which nobody reads any more; None: a fresh one.
+
+        Raises:
+            InputInvalid: no such picture.
+        """
+        array = self._room(out, 1)
+        return array, self._fill(array[0], picture)
+
+    def batch(self, pictures: Sequence[Array], out: Optional[Array] = None) -> tuple[Array, list[Placement]]:
+        """One input of several pictures, which may differ in size."""
+        if not len(pictures):
+            raise InputInvalid("a batch of 0 pictures; give one at least")
+        array = self._room(out, len(pictures))
+        return array, [self._fill(one, picture) for one, picture in zip(array, pictures)]
+
+    def place(self, picture: tuple[int, int]) -> Placement:
+        """Where a picture of this width and height will lie. Raises InputInvalid for one too long to be cropped."""
+        if self.way is Way.STRETCH:
+            return Placement.stretch(picture, self.size)
+        if self.way is Way.LETTERBOX:
+            return Placement.letterbox(picture, self.size)
+        if max(picture) > _MOST_CUT * min(picture):
+            raise InputInvalid(
+                f"a picture of {picture[0]} x {picture[1]} pixels is more than {_MOST_CUT} times as long as wide, and the way "
+                "'crop' takes its middle; cut it before, or choose 'letterbox' or 'stretch'"
+            )
+        return Placement.crop(picture, self.size, self.zoom)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        width, height = self.size
+        return (self.channels, height, width) if self.nchw else (height, width, self.channels)
+
+    def _room(self, out: Optional[Array], count: int) -> Array:
+        dtype = np.dtype(np.float32 if self.std else np.uint8)
+        if out is None:
+            return np.empty((count, *self._shape), dtype)
+        if out.shape != (count, *self._shape) or out.dtype != dtype:
+            raise InputInvalid(
+                f"out is {out.dtype} {list(out.shape)}, must be {dtype} {[count, *self._shape]}; leave it out and one is made"
+            )
+        return out
+
+    def _fill(self, out: Array, picture: Array) -> Placement:
+        """One picture into its part of the input."""
+        pixels = checked(picture)
+        placement = self.place((pixels.shape[1], pixels.shape[0]))
+        plain = not (self.std or self.nchw) and pixels.shape[2] == self.channels and not self.bgr
+        if plain:
+            self._put(out, pixels, placement)
+            return placement
+        square = np.empty((self.size[1], self.size[0], pixels.shape[2]), np.uint8)
+        self._put(square, pixels, placement)
+        if self.channels == 1 and square.shape[2] == 3:
+            square = grey(square)
+        target = out.transpose(1, 2, 0) if self.nchw else out
+        for channel in range(self.channels):
+            source = 0 if square.shape[2] == 1 else 2 - channel if self.bgr else channel
+            if self.std:
+                np.subtract(square[..., source], np.float32(self.mean[channel]), out=target[..., channel])
+                target[..., channel] /= np.float32(self.std[channel])
+            else:
+                target[..., channel] = square[..., source]
+        return placement
+
+    def _put(self, square: Array, pixels: Array, placement: Placement) -> None:
+        """The picture, scaled, at its place in ``square``, and the bars around it."""
+        opencv = self.by == "opencv"
+        (width, height), left, top = placement.inner, int(placement.left), int(placement.top)
+        if self.way is not Way.CROP:
+            square[:top] = square[top + height :] = self.fill
+            square[top : top + height, :left] = square[top : top + height, left + width :] = self.fill
+            resize_into(square[top : top + height, left : left + width], pixels, opencv)
+            return
+        whole = np.empty((height, width, pixels.shape[2]), np.uint8)
+        resize_into(whole, pixels, opencv)
+        square[...] = whole[-top : -top + square.shape[0], -left : -left + square.shape[1]]
+
+
+def checked(picture: Any) -> Array:
+    """A picture as uint8 [height, width, 3 or 1]; raises InputInvalid, which says what it is and what to do."""
+    if not isinstance(picture, np.ndarray):
+        raise InputInvalid(
+            f"a picture is {type(picture).__name__}, must be a numpy array [height, width, 3] of uint8"
+        )
+    shape = list(picture.shape)
+    if picture.dtype != np.uint8:
+        raise InputInvalid(
+            f"a picture is {picture.dtype} {shape}, must be uint8; of 16 bits take the upper 8: (picture >> 8).astype('uint8'), "
+            "of floats from 0 to 1 (picture * 255).round().astype('uint8')"
+        )
+    if picture.ndim == 2:
+        picture = picture[..., None]
+    if picture.ndim != 3 or picture.shape[2] not in (1, 3):
+        remedy = (
+            "leave alpha out: picture[..., :3]"
+            if shape[2:] == [4]
+            else "colours come last, and there is one picture"
+        )
+        raise InputInvalid(
+            f"a picture is {shape}, must be [height, width, 3], or [height, width] for grey; {remedy}"
+        )
+    if not picture.size:
+        raise InputInvalid(f"a picture is {shape}: it has no pixels")
+    return picture

@@ -1,0 +1,48 @@
+"""Pictures in another size, and in grey: by OpenCV where it is installed, else by numpy; the numbers are the same."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.files.pictures import resize
+
+__all__ = ["grey", "has_opencv", "resize_into"]
+
+Array = NDArray[Any]
+_OPENCV: Optional[bool] = None
+_RED, _GREEN, _BLUE, _SHIFT = 9798, 19235, 3735, 15  # 0.299, 0.587, 0.114 of BT.601, as integers of 15 bits
+
+
+def has_opencv() -> bool:
+    """Whether OpenCV is installed; it is looked for once."""
+    global _OPENCV
+    if _OPENCV is None:
+        _OPENCV = importlib.util.find_spec("cv2") is not None
+    return _OPENCV
+
+
+def resize_into(out: Array, picture: Array, opencv: bool) -> None:
+    """Fill ``out`` [height, width, channels] with a picture, bilinear, in the fixed point of ``cv2.resize``."""
+    height, width = out.shape[:2]
+    if picture.shape[:2] == (height, width):
+        out[...] = picture
+        return
+    if not opencv:
+        out[...] = resize(picture, width, height)
+        return
+    import cv2
+
+    made = cv2.resize(picture, (width, height), dst=out if out.strides[1:] == (3, 1) else None)
+    if not np.shares_memory(made, out):
+        out[...] = made.reshape(out.shape)
+
+
+def grey(picture: Array) -> Array:
+    """RGB [..., 3] to [..., 1]: luma of BT.601, rounded as ``cv2.cvtColor`` does."""
+    red, green, blue = (picture[..., n].astype(np.int32) for n in range(3))
+    luma = (red * _RED + green * _GREEN + blue * _BLUE + (1 << (_SHIFT - 1))) >> _SHIFT
+    return luma.astype(np.uint8)[..., None]
