@@ -129,6 +129,7 @@ _LLM = {
     name: f"commands.{name.replace('-', '_')}"
     for name in ("bench-llm", "chat", "export-llm", "llm-eval", "pull")
 }
+_VISION = {name: f"commands.{name}" for name in ("classify", "detect", "pose", "read", "segment")}
 OWN_PLUGINS = {
     plugin.name: plugin
     for plugin in (
@@ -144,7 +145,7 @@ OWN_PLUGINS = {
         OwnPlugin("programs", "library"),
         OwnPlugin("protocol", "library"),
         OwnPlugin("speech", "library", {"transcribe": "command"}),
-        OwnPlugin("vision", "library"),
+        OwnPlugin("vision", "library", _VISION),
         OwnPlugin("cpu", "backend", offers=("inspectors",)),
         OwnPlugin("remote", "backend"),
         OwnPlugin("rkllm", "backend", offers=("inspectors",)),

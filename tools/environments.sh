@@ -37,6 +37,7 @@ system() {
     fi
     cp -a --reflink=auto "$KEEP/$1" "$2"
     cp -L /etc/resolv.conf "$2/etc/resolv.conf"
+    echo "127.0.0.1 localhost" >"$2/etc/hosts" # as every installer writes it
     [ ! -e /etc/ssl/certs/ca-certificates.crt ] || cp -L /etc/ssl/certs/ca-certificates.crt "$2/etc/ssl/certs/"
     apt-config dump Acquire >"$2/etc/apt/apt.conf.d/00here" # proxies, and how old lists may be
 }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 __all__ = ["address", "is_mapped", "view"]
 
 Array = NDArray[Any]
-_from_buffer = ct.c_char.from_buffer
+_from_buffer: Any = ct.c_char.from_buffer  # numpy's types tell of buffers from Python 3.12 on
 _addressof = ct.addressof
 _MS_ASYNC = 1
 _END = 1 << (8 * ct.sizeof(ct.c_void_p))
@@ -22,7 +22,7 @@ _END = 1 << (8 * ct.sizeof(ct.c_void_p))
 def address(array: Array) -> int:
     """Address of the first byte of a C-contiguous array; a third of what ``array.ctypes.data`` costs."""
     try:
-        return _addressof(_from_buffer(array))  # type: ignore[arg-type]
+        return _addressof(_from_buffer(array))
     except (TypeError, ValueError):  # read-only, or empty
         return int(array.ctypes.data)
 

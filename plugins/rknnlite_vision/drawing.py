@@ -140,8 +140,8 @@ def _points(canvas: Array, points: Array, thick: int) -> None:
     for index, (a, b) in enumerate(_SKELETONS.get(len(points), ())):
         if sure[a] and sure[b]:
             line(canvas, points[a, :2].tolist(), points[b, :2].tolist(), _colour(index), thick)
-    for index in np.flatnonzero(sure):
-        disc(canvas, points[index, :2].tolist(), thick * 1.5, _colour(int(index)))
+    for index in np.flatnonzero(sure).tolist():
+        disc(canvas, points[index, :2].tolist(), thick * 1.5, _colour(index))
 
 
 def _label(canvas: Array, box: list[float], text: str, colour: Colour, thick: int) -> None:

@@ -56,10 +56,11 @@ def labels_for(head: Head, given: Optional[LabelSource], stored: str) -> list[st
             )
             labels = []
         return labels
-    named = isinstance(given, (str, os.PathLike))
-    labels = read_labels(given) if named else [str(label) for label in given]  # type: ignore[arg-type]
+    if isinstance(given, (str, os.PathLike)):
+        labels, whose = read_labels(given), f"{os.fspath(given)} names"
+    else:
+        labels, whose = [str(label) for label in given], "labels name"
     if not _fits(head, labels):
-        whose = f"{os.fspath(given)!s} names" if named else "labels name"  # type: ignore[arg-type]
         raise ParamInvalid(
             f"{whose} {len(labels)} classes, the model has {head.classes} ({head.family}); give as many, in the order of training"
         )

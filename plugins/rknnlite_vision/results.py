@@ -63,8 +63,9 @@ class Detections:
 
     def __getitem__(self, rows: Any) -> Detections:
         """Some of the rows: a mask, numbers, or a slice."""
-        columns: dict[str, Any] = {name: getattr(self, name) for name in _COLUMNS}
-        return Detections(**{name: None if value is None else value[rows] for name, value in columns.items()})
+        columns = ((name, getattr(self, name)) for name in _COLUMNS)
+        chosen: dict[str, Any] = {name: value if value is None else value[rows] for name, value in columns}
+        return Detections(**chosen)
 
     def placed(self, placement: Placement) -> Detections:
         """The same in pixels of the picture that lies in the network's input as ``placement`` says, cut at its edges."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib
 import os
 import secrets
 import sys
@@ -66,8 +66,8 @@ class Browser:
         self._closed = False
         self.viewers = 0
         """Browsers that are looking."""
-        self.form = ".jpeg" if any(map(importlib.util.find_spec, ("cv2", "PIL"))) else ".png"
-        """Of the pictures: PNG can be written without a library."""
+        self.form = _form()
+        """Of the pictures."""
         self._secret = secrets.token_urlsafe(12)
         try:
             self._server = _Server(("127.0.0.1", port), _Handler)
@@ -229,6 +229,15 @@ def shown_pictures(port: Optional[int] = None) -> Viewer:
         with contextlib.suppress(Exception):  # a display that is not there, a library without windows
             return Window()
     return Browser(port or 0)
+
+
+def _form() -> str:
+    """JPEG, or PNG, which needs no library."""
+    for module in ("cv2", "PIL"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+            return ".jpeg"
+    return ".png"
 
 
 def _has_display() -> bool:

@@ -225,10 +225,10 @@ def test_cycles_leave_no_block_of_memory(cpu: None, name: str) -> None:
 
 @pytest.mark.slow
 def test_resident_memory_is_flat_without_the_collector(cpu: None) -> None:
-    """5,000 cycles of 1.1 KiB would be 5.5 MB. In a program of its own: what other tests left in this process (threads,
+    """3,000 cycles of 1.1 KiB would be 3.3 MB. In a program of its own: what other tests left in this process (threads,
     torn heaps) moves its resident set by megabytes."""
     done = subprocess.run(
-        [sys.executable, LEAK, genuine("conv_relu.rk3588.i8"), "--cycles", "--count", "5000", "--warm-up", "2000"],
+        [sys.executable, LEAK, genuine("conv_relu.rk3588.i8"), "--cycles", "--count", "3000", "--warm-up", "1000"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -237,10 +237,10 @@ def test_resident_memory_is_flat_without_the_collector(cpu: None) -> None:
 
 @pytest.mark.slow
 def test_cycles_of_a_language_model_keep_no_table_of_words() -> None:
-    """Tokenizer, session and token; the 1.3 KB that each such table left would be 2.6 MB. Another 0.2 KB stay for each
+    """Tokenizer, session and token; the 1.3 KB that each such table left would be 1.6 MB. Another 0.2 KB stay for each
     tokenizer and go unseen among so few."""
     done = subprocess.run(
-        [sys.executable, LEAK, "--llm", "--count", "2000", "--warm-up", "1000"],
+        [sys.executable, LEAK, "--llm", "--count", "1200", "--warm-up", "500"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

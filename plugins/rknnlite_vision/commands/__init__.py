@@ -1,1 +1,5 @@
-"""Commands of vision."""
+"""Commands of vision: ``detect``, ``classify``, ``segment``, ``pose``, ``read``, a module each.
+
+* What they share: ``look`` (the command itself), ``film`` (its part for streams), ``options``, ``sources`` (which words name
+  pictures, and which a stream), ``looker`` (the network on all cores), ``telling`` (what is printed and shown).
+"""

@@ -1,0 +1,36 @@
+"""``rknnlite pose``: boxes with keypoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rknnlite.spi.command import Column
+
+from ..heads.head import Task
+from .detect import Boxes
+
+__all__ = ["COMMAND"]
+
+_SURE = 0.5
+
+
+class Pose(Boxes):
+    """See the module."""
+
+    name = "pose"
+    help = "find people, faces, hands with their keypoints"
+    examples = (
+        "rknnlite pose pose.rknn picture.jpg --out found.jpg",
+        "rknnlite pose face.rknn pictures/ --out marked --json",
+        "rknnlite pose pose.rknn 0 --show",
+    )
+    tasks = frozenset({Task.POSE})
+    columns = (*Boxes.columns, Column("keypoints", right=True))
+
+    def cells(self, found: dict[str, Any]) -> list[str]:
+        points = found.get("keypoints", [])
+        sure = sum(score >= _SURE for *_, score in points)
+        return [*super().cells(found), f"{sure} of {len(points)}"]
+
+
+COMMAND = Pose()
