@@ -2,5 +2,5 @@
 
 * ``truth``: what is in the pictures of a dataset, whatever file says it. Its files: ``coco_json``, ``yolo_labels``, ``labelled``.
 * ``coco_score``: the numbers of COCO; ``likeness`` and ``pairing`` are what they take. ``simple_scores``: top-1, words.
-* ``contestants``: the networks that are compared. ``measuring``: a network over a dataset.
+* ``measuring``: a network over a dataset. ``onnx_network``: one in float.
 """

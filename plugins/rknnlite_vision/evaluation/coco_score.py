@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +22,25 @@ _HALF, _THREE_QUARTERS = 0, 5  # of LIMITS
 _SIZES = {"all": (0, 1e10), "small": (0, 32**2), "medium": (32**2, 96**2), "large": (96**2, 1e10)}
 
 
+Number = tuple[str, str, Optional[int], str, int]
+"""Name, ``precision`` or ``recall``, limit (None: all), size, most."""
+
+
 @dataclass(frozen=True)
 class Protocol:
     """What is measured: ``sizes`` of things, ``most`` detections of a class in a picture, and each number's name and parts."""
 
     sizes: tuple[str, ...]
     most: tuple[int, ...]
-    numbers: tuple[tuple[str, str, Any, str, int], ...]
-    """Name, ``precision`` or ``recall``, limit (None: all), size, most."""
+    numbers: tuple[Number, ...]
 
 
-def _numbers(most: tuple[int, ...], sizes: tuple[str, ...]) -> tuple[tuple[str, str, Any, str, int], ...]:
+def _numbers(most: tuple[int, ...], sizes: tuple[str, ...]) -> tuple[Number, ...]:
     last = most[-1]
-    limits = (("", None), ("50", _HALF), ("75", _THREE_QUARTERS))
-    precisions = [(f"AP{name}", "precision", limit, "all", last) for name, limit in limits]
+    limits: list[tuple[str, Optional[int]]] = [("", None), ("50", _HALF), ("75", _THREE_QUARTERS)]
+    precisions: list[Number] = [(f"AP{name}", "precision", limit, "all", last) for name, limit in limits]
     precisions += [(f"AP {size}", "precision", None, size, last) for size in sizes[1:]]
+    recalls: list[Number]
     if len(most) > 1:
         recalls = [(f"AR{count}", "recall", None, "all", count) for count in most]
     else:
@@ -155,8 +159,8 @@ class CocoScore:
             for name, what, limit, size, most in protocol.numbers
         }
         whole = precision[..., 0, -1]
-        each = [[_mean(part[..., kind]) for kind in range(kinds)] for part in (whole, whole[:1])]
-        return CocoNumbers(numbers, *each, self._odd)
+        ap, ap50 = ([_mean(part[..., kind]) for kind in range(kinds)] for part in (whole, whole[:1]))
+        return CocoNumbers(numbers, ap, ap50, self._odd)
 
 
 def _rows(things: Things, rows: Array) -> Things:

@@ -29,6 +29,7 @@ class Things:
         areas: float64 [n], pixels: they say which things are small.
         crowd: bool [n]: many in one box, of which none must be found.
         keypoints: float64 [n, k, 3] x, y, visibility; None in datasets without.
+        relative: boxes are parts of width and height, see ``sized``.
     """
 
     kinds: Array
@@ -36,10 +37,11 @@ class Things:
     areas: Array
     crowd: Array
     keypoints: Optional[Array] = None
+    relative: bool = False
 
     @classmethod
     def of(
-        cls, kinds: Sequence[int], boxes: Any, areas: Any = None, crowd: Any = None, keypoints: Any = None
+        cls, kinds: Any, boxes: Any, areas: Any = None, crowd: Any = None, keypoints: Any = None
     ) -> Things:
         """From lists; areas are those of the boxes where none are given."""
         rects = np.asarray(boxes, np.float64).reshape(-1, 4)
@@ -69,6 +71,12 @@ class Truth:
     pictures: list[Path]
     things: list[Things]
     absent: list[str] = field(default_factory=list)
+
+    def sized(self, number: int, width: int, height: int) -> None:
+        """The picture of that number has been read and is so large: boxes told as parts of it become pixels."""
+        one = self.things[number]
+        if one.relative:
+            self.things[number] = Things.of(one.kinds, one.boxes * (width, height, width, height))
 
     def first(self, count: Optional[int]) -> Truth:
         """The same with the first pictures only; None: all."""
