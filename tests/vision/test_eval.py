@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_vision import pictures
-from rknnlite_vision.commands import contestants, looker
+from rknnlite_vision import model, pictures
 from rknnlite_vision.heads.head import Task
 from rknnlite_vision.results import Classes, Detections, Words
 
@@ -71,14 +70,14 @@ def test_the_detector_finds_what_is_in_the_scene(call: Call, scene: Path) -> Non
     assert "1 pictures of the dataset are not there and left out: gone.jpg" in result.err
     assert (document["pictures"], document["absent"]) == (1, ["gone.jpg"])
     here, real = document["models"]
-    assert (here["where"], real["where"]) == ("cpu", "float")
+    assert [(m["backend"], m["fidelity"]) for m in (here, real)] == [("cpu", None), ("cpu", "float")]
     assert here["head"].startswith("YOLO")
-    for model in (here, real):
-        assert model["numbers"]["AP50"] > 0.9
-        found = {row["name"]: row["AP50"] for row in model["classes"]}
+    for network in (here, real):
+        assert network["scores"]["ap50"] > 0.9
+        found = {row["label"]: row["ap50"] for row in network["classes"]}
         assert found["cat"] == pytest.approx(1)
         assert found["rocket"] is None, "there is none in the truth"
-        assert 0.8 < model["numbers"]["AP"] < 1
+        assert 0.8 < network["scores"]["ap"] < 1
 
 
 def test_the_table_has_a_column_for_each(call: Call, scene: Path) -> None:
@@ -111,7 +110,7 @@ def test_yolo_labels_give_the_numbers_of_coco(call: Call, scene: Path, tmp_path:
     (tmp_path / "y" / "labels" / "scene.txt").write_text("\n".join(rows))
     (tmp_path / "y" / "classes.txt").write_text("\n".join(THINGS))
     numbers = [
-        report(call("eval", DETECT, data, "--json"))["models"][0]["numbers"]
+        report(call("eval", DETECT, data, "--json"))["models"][0]["scores"]
         for data in (scene, tmp_path / "y")
     ]
     assert numbers[0] == pytest.approx(numbers[1])
@@ -121,8 +120,8 @@ def test_the_network_in_float_stands_beside_it(call: Call, scene: Path, tmp_path
     float_file = tmp_path / "detect.onnx"
     assert call("export-onnx", DETECT, float_file).code == 0
     real, here = report(call("eval", float_file, DETECT, scene, "--json"))["models"]
-    assert (real["where"], here["where"]) == ("float", "cpu")
-    assert real["numbers"]["AP50"] > 0.9
+    assert [m["backend"] for m in (real, here)] == ["onnxruntime", "cpu"]
+    assert real["scores"]["ap50"] > 0.9
 
 
 # -- other tasks, on networks that stand in --------------------------------------------------------------
@@ -130,8 +129,7 @@ def test_the_network_in_float_stands_beside_it(call: Call, scene: Path, tmp_path
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, *arguments: Any, **more: Any) -> None:
     needs("onnx", "onnxruntime")
-    for module in (looker, contestants):
-        monkeypatch.setattr(module, "recognise", standing_in(*arguments, **more))
+    monkeypatch.setattr(model, "recognise", standing_in(*arguments, **more))
 
 
 def test_classes_of_folders(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +137,7 @@ def test_classes_of_folders(call: Call, tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("cat/1.png", "dog/2.png", "dog/3.png", "owl/4.png"):
         plain(tmp_path / "data" / name)
     (model,) = report(call("eval", RESNET, tmp_path / "data", "--json"))["models"]
-    assert model["numbers"] == {"top-1": 0.5, "top-5": 0.75}
+    assert model["scores"] == {"top1": 0.5, "top5": 0.75}
 
 
 def test_classes_go_by_their_names(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +148,8 @@ def test_classes_go_by_their_names(call: Call, tmp_path: Path, monkeypatch: pyte
         plain(tmp_path / f"{n}.png")
     result = call("eval", RESNET, tmp_path / "data.csv", "--labels", tmp_path / "labels.txt", "--json")
     (model,) = report(result)["models"]
-    assert model["numbers"]["top-1"] == pytest.approx(2 / 3)
-    assert model["strange"] == ["horse"]
+    assert model["scores"]["top1"] == pytest.approx(2 / 3)
+    assert model["unknown_labels"] == ["horse"]
     assert "no class is called horse" in result.err
 
 
@@ -161,9 +159,9 @@ def test_words(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         plain(tmp_path / f"{n}.png")
     (tmp_path / "words.tsv").write_text("1.png\tAB 12\n2.png\tab 12\n3.png\tAB 123\n")
     (model,) = report(call("eval", RESNET, tmp_path / "words.tsv", "--json"))["models"]
-    assert model["numbers"] == {"words": pytest.approx(1 / 3), "character errors": pytest.approx(3 / 16)}
+    assert model["scores"] == {"words": pytest.approx(1 / 3), "character_errors": pytest.approx(3 / 16)}
     (model,) = report(call("eval", RESNET, tmp_path / "words.tsv", "--json", "--ignore-case"))["models"]
-    assert model["numbers"]["words"] == pytest.approx(2 / 3)
+    assert model["scores"]["words"] == pytest.approx(2 / 3)
 
 
 def test_keypoints(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,8 +185,8 @@ def test_keypoints(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     }
     (tmp_path / "t.json").write_text(json.dumps(truth))
     (model,) = report(call("eval", RESNET, tmp_path / "t.json", "--json"))["models"]
-    assert list(model["numbers"])[-1] == "AR large"
-    assert model["numbers"]["AP"] == pytest.approx(1)
+    assert list(model["scores"])[-1] == "ar_large"
+    assert model["scores"]["ap"] == pytest.approx(1)
 
 
 # -- what does not fit -----------------------------------------------------------------------------------
@@ -200,13 +198,13 @@ def test_detections_that_are_no_numbers_are_left_out(
     odd = Detections(np.array([[0, 0, 9, 9]]), np.array([np.nan]), np.array([0]))
     stand_in(monkeypatch, Task.DETECT, odd, classes=7)
     result = call("eval", DETECT, scene, "--json")
-    assert report(result)["models"][0]["odd"] == 1
+    assert report(result)["models"][0]["nan"] == 1
     assert "1 detections without a score or place (NaN) are left out" in result.err
 
 
 def test_nothing_found_is_zero(call: Call, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, Task.DETECT, boxes(), classes=7)
-    assert report(call("eval", DETECT, scene, "--json"))["models"][0]["numbers"]["AP"] == 0
+    assert report(call("eval", DETECT, scene, "--json"))["models"][0]["scores"]["ap"] == 0
 
 
 def test_names_that_do_not_go_together_are_told(call: Call, scene: Path, tmp_path: Path) -> None:
@@ -223,7 +221,7 @@ def test_a_picture_that_is_none_is_left_out_and_told(call: Call, scene: Path) ->
     scene.with_name("gone.jpg").write_bytes(b"no picture")
     result = call("eval", DETECT, scene, "--json")
     (left,) = report(result)["models"][0]["left_out"]
-    assert left.endswith("gone.jpg")
+    assert left["source"].endswith("gone.jpg")
     assert "left out: " in result.err
     scene.with_name("scene.jpg").write_bytes(b"no picture either")
     result = call("eval", DETECT, scene)
@@ -233,7 +231,7 @@ def test_a_picture_that_is_none_is_left_out_and_told(call: Call, scene: Path) ->
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("none.rknn", "{scene}"), 5, "none.rknn: there is no such model file"),
+        (("none.rknn", "{scene}"), 3, "none.rknn cannot be read"),
         ((str(DETECT), "none"), 5, "none is no dataset: give COCO's .json, a folder, or a table"),
         ((str(DETECT), "none.json"), 5, "none.json cannot be read"),
         ((str(DETECT), "{folder}"), 5, "no folders of pictures"),

@@ -18,8 +18,7 @@ from rknnlite.errors import InputInvalid, RknnError
 from ..before.preparation import Preparation, Way
 from ..evaluation.onnx_network import OnnxNetwork
 from ..heads.head import Limits, Task
-from ..heads.recognise import recognise
-from ..model import VisionModel, way_of
+from ..model import VisionModel, head_of, way_of
 from ..results import Result
 from .looker import Looker, Seen, check_task, open_looker
 
@@ -50,7 +49,7 @@ class Contestant:
             return Looking(open_looker(self.options, limits, tasks, count), None, limits)
         args = self.options
         network: Any = OnnxNetwork(self.file)
-        head = recognise(network.inputs, network.outputs, args.head)
+        head = head_of(network.inputs, network.outputs, args.hint, self.file.name)
         steps = {name: value for name, value in (("mean", args.mean), ("std", args.std)) if value}
         preparation = Preparation.of(
             network, way=Way(args.fit) if args.fit else way_of(head), bgr=args.bgr, **steps
@@ -68,8 +67,8 @@ class Looking:
         found = looker.model if looker else model
         assert found is not None
         self.model: VisionModel = found
-        self.where = looker.pool.backend_name if looker else FLOAT
-        """The backend that runs it."""
+        self.backend = looker.pool.backend_name if looker else "onnxruntime"
+        """What runs it."""
 
     def results(self, items: Iterable[Item]) -> Iterator[Looked]:
         """What is found in each picture, or why it cannot be looked at."""
@@ -105,7 +104,13 @@ def contestants(args: argparse.Namespace) -> list[Contestant]:
     found = []
     for file in files:
         if file.suffix.lower() == ".onnx":
-            found.append(Contestant(file, FLOAT, argparse.Namespace(**{**vars(args), **steps})))
+            found.append(
+                Contestant(
+                    file,
+                    FLOAT,
+                    argparse.Namespace(**{**vars(args), **steps, "device": None, "fidelity": FLOAT}),
+                )
+            )
             continue
         for device in (None, args.device) if args.device else (None,):
             options = {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Union
 
-from rknnlite.commandline.options import add_isolation, add_opening, between
+from rknnlite.commandline.options import add_isolation, add_opening, between, model_file
 from rknnlite.errors import InputInvalid
 from rknnlite.spi.command import Column, Command, Console, Exit, Line, Table, Tone
 
@@ -18,7 +19,7 @@ from ..evaluation.measuring import Measured, measure
 from ..evaluation.truth import Labelled, Truth
 from ..evaluation.yolo_labels import labels_beside, read_yolo
 from ..heads.head import Limits, Task
-from .contestants import channel_numbers, contestants
+from .contestants import Contestant, channel_numbers, contestants
 
 __all__ = ["COMMAND"]
 
@@ -32,17 +33,23 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one network in one place."""
+    """What was measured of one network in one place; ``count`` pictures."""
 
-    file: Path
-    where: str
-    family: str
+    entry: Contestant
+    backend: str
+    head: str
+    count: int
     found: Measured
 
     @property
     def title(self) -> str:
         """Of its column."""
-        return f"{self.file.name} {self.where}"
+        return f"{self.entry.file.name} {self.entry.where or self.backend}"
+
+    @property
+    def fps(self) -> float:
+        """Pictures per second, reading and decoding included."""
+        return self.count / self.found.seconds
 
     @property
     def first(self) -> float:
@@ -53,17 +60,20 @@ class Row:
     def data(self) -> dict[str, Any]:
         """For ``--json``; what cannot be measured is null."""
         found = self.found
-        classes = [{"name": name, "AP": _told(ap), "AP50": _told(ap50)} for name, (ap, ap50) in found.classes]
         return {
-            "model": str(self.file),
-            "where": self.where,
-            "head": self.family,
-            "numbers": {name: _told(number) for name, number in found.numbers.items()},
-            "classes": classes,
-            "left_out": found.left_out,
-            "odd": found.odd,
-            "strange": found.strange,
-            "seconds": round(found.seconds, 3),
+            "model": str(self.entry.file),
+            "backend": self.backend,
+            "device": self.entry.options.device,
+            "fidelity": self.entry.options.fidelity,
+            "head": self.head,
+            "fps": self.fps,
+            "scores": {_key(name): _told(number) for name, number in found.numbers.items()},
+            "classes": [
+                {"label": label, "ap": _told(ap), "ap50": _told(ap50)} for label, (ap, ap50) in found.classes
+            ],
+            "left_out": [{"source": name, "problem": why} for name, why in found.left_out.items()],
+            "nan": found.odd,
+            "unknown_labels": found.strange,
         }
 
 
@@ -114,7 +124,8 @@ class Eval(Command):
         add_isolation(parser)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        _check_files(args.models)
+        for model in args.models:  # what is wrong is told before anything is measured
+            model_file(model)
         dataset = _dataset(args).first(args.limit)
         entries = contestants(args)
         limits = Limits(args.score, args.overlap)
@@ -126,8 +137,8 @@ class Eval(Command):
                     if looking.model.head.task is Task.POSE and is_coco(args.dataset):
                         dataset = read_coco(args.dataset, args.pictures, keypoints=True).first(args.limit)
                     found = measure(looking, dataset, bar.step, args.ignore_case)
-                    where = entry.where or looking.where
-                    measured.append(Row(entry.file, where, looking.model.head.family, found))
+                    head = looking.model.head.family
+                    measured.append(Row(entry, looking.backend, head, len(dataset.pictures), found))
         _notes(dataset, measured, console)
         _report(args, dataset, measured, console)
         below = args.min is not None and any(row.first < args.min for row in measured)
@@ -155,7 +166,7 @@ def _add_seeing(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bgr", action="store_true", help="the model wants BGR (default: RGB)")
     parser.add_argument(
-        "--head",
+        "--hint",
         metavar="NAME",
         default="",
         help="what the outputs are, where that is not clear: yolov5, ...",
@@ -175,19 +186,14 @@ def _add_seeing(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _check_files(models: list[Path]) -> None:
-    for model in models:
-        if not model.is_file():
-            raise InputInvalid(f"{model}: there is no such model file")
-
-
 def _dataset(args: argparse.Namespace) -> Union[Truth, Labelled]:
     path: Path = args.dataset
     if is_coco(path):
         return read_coco(path, args.pictures)
-    if path.suffix.lower() in _TABLES and not path.is_dir():
+    folder = os.path.isdir(path)  # noqa: PTH112  names that no system takes are none
+    if path.suffix.lower() in _TABLES and not folder:
         return read_table(path, args.pictures)
-    if not path.is_dir():
+    if not folder:
         raise InputInvalid(
             f"{path} is no dataset: give COCO's .json, a folder, or a table ({', '.join(_TABLES)})"
         )
@@ -231,7 +237,7 @@ def _report(
     columns = [Column("", least=6), *(Column(row.title, right=True) for row in measured)]
     names = list(measured[0].found.numbers)
     cells = [[name, *(_cell(row.found.numbers.get(name, -1)) for row in measured)] for name in names]
-    cells.append(["per second", *(f"{len(dataset.pictures) / row.found.seconds:.1f}" for row in measured)])
+    cells.append(["per second", *(f"{row.fps:.1f}" for row in measured)])
     parts: list[Any] = [
         Line(f"{args.dataset}: {len(dataset.pictures)} pictures", Tone.HEAD),
         Table(columns, cells),
@@ -248,6 +254,10 @@ def _report(
 
 def _cell(number: float) -> str:
     return "-" if number < 0 else f"{number:.4f}"
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("-", "").replace(" ", "_")
 
 
 def _told(number: float) -> Any:
