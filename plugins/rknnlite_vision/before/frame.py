@@ -57,7 +57,12 @@ _NAMES = {
 
 
 class Plane(NamedTuple):
-    """Where a plane lies: which buffer, the offset of its first byte, bytes from row to row, bytes of a row, rows."""
+    """Where a plane lies: which buffer, the offset of its first byte, bytes from row to row, bytes of a row, rows.
+
+    Examples:
+        >>> Frame("NV12", 4, 2, bytes(12)).planes[1]
+        Plane(buffer=0, offset=8, stride=4, width=4, rows=1)
+    """
 
     buffer: int
     offset: int
@@ -125,6 +130,21 @@ class Frame:
         """Width and height."""
         return self.width, self.height
 
+    @property
+    def address(self) -> int:
+        """Where its first buffer lies in memory; 0 behind a descriptor."""
+        return int(self._data[0].ctypes.data) if self._data else 0
+
+    @classmethod
+    def of(cls, picture: Array) -> Frame:
+        """A picture, RGB uint8 [height, width, 3]; copied only where its pixels do not lie side by side."""
+        if picture.strides[1:] != (3, 1) or picture.strides[0] < 3 * picture.shape[1]:
+            picture = np.ascontiguousarray(picture)
+        height, width = picture.shape[:2]
+        stride = picture.strides[0] if height > 1 else 3 * width
+        rows = np.lib.stride_tricks.as_strided(picture, (stride * (height - 1) + 3 * width,), (1,))
+        return cls("RGB", width, height, rows, strides=stride)
+
     def rgb(self, opencv: bool = False) -> Array:
         """A copy as RGB, uint8 [height, width, 3].
 
@@ -143,10 +163,8 @@ class Frame:
             if kind == "pixels":
                 yield _pixels(planes[0], self.width)[..., _slice(order)]
                 return
-            out = np.empty((self.height, self.width, 3), np.uint8)
             luma, chroma, down = self._luma_and_chroma(planes)
-            yuv_to_rgb(luma, chroma, down, self.colours, out, opencv)
-            yield out
+            yield yuv_to_rgb(luma, chroma, down, self.colours, opencv)
 
     def _luma_and_chroma(self, planes: Sequence[Array]) -> tuple[Array, list[Array], int]:
         kind, order, _ = _FORMATS[self.format]
