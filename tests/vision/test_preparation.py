@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_vision.before import resizing
 from rknnlite_vision.before.preparation import Preparation, Way
 from rknnlite_vision.before.resizing import grey
 from rknnlite_vision.placement import Placement
@@ -302,3 +304,19 @@ def test_a_hundred_megapixels() -> None:
     tracemalloc.stop()
     assert not array.any()
     assert most < 64 * 10_000 * 3 * 4 * 4
+
+
+def test_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenCV where it gives these numbers; where it is not there, or has arithmetic of its own, numpy."""
+    cv2 = pytest.importorskip("cv2")
+    assert Preparation((8, 8)).by == "opencv"
+    resizing.opencv_agrees.cache_clear()
+    try:
+        genuine = cv2.resize
+        monkeypatch.setattr(cv2, "resize", lambda *given, **more: genuine(*given, **more) ^ 1)
+        assert Preparation((8, 8)).by == "numpy"
+        resizing.opencv_agrees.cache_clear()
+        monkeypatch.setitem(sys.modules, "cv2", None)
+        assert Preparation((8, 8)).by == "numpy"
+    finally:
+        resizing.opencv_agrees.cache_clear()

@@ -151,7 +151,10 @@ def _as_they_lie(first: Array, shape: Sequence[int], strides: Sequence[int]) -> 
 
 def opencv_agrees() -> bool:
     """Whether OpenCV, which is installed, converts with the numbers told here."""
-    generator = np.random.default_rng(0)
-    luma, cb, cr = (generator.integers(0, 256, (n, n), np.uint8) for n in (64, 32, 32))
-    ours, theirs = (yuv_to_rgb(luma, (cb, cr), 2, BT601, opencv) for opencv in (False, True))
-    return bool(np.array_equal(ours, theirs))
+    raw = np.random.default_rng(0).integers(0, 256, (64, 256), np.uint8)
+    pairs, packed = (raw[::2, 0:64:2], raw[::2, 1:64:2]), (raw[:, 1::4], raw[:, 3::4])
+    for luma, chroma, down in ((raw[:, 64:128], pairs, 2), (raw[:, ::2], packed, 1)):
+        ours, theirs = (yuv_to_rgb(luma, chroma, down, BT601, opencv) for opencv in (False, True))
+        if not np.array_equal(ours, theirs):
+            return False
+    return True

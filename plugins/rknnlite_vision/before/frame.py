@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import mmap
+import operator
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
@@ -114,7 +115,7 @@ class Frame:
         self.width, self.height = (_whole(n, what) for n, what in ((width, "width"), (height, "height")))
         self.colours = colours or BT601._replace(full=full)
         self.colours.factors  # noqa: B018  # an unknown matrix is told here
-        self.fds: tuple[int, ...] = (fd,) if isinstance(fd, int) else tuple(fd)
+        self.fds = tuple(_integers(fd, "fd"))
         """Descriptors of its buffers; empty where it lies in memory."""
         if (data is None) == (not self.fds):
             raise InputInvalid(f"{self}: give data or fd, one of the two")
@@ -122,7 +123,7 @@ class Frame:
             [] if data is None else [_bytes(one, self) for one in (data if _is_several(data) else [data])]
         )
         sizes = [len(one) for one in self._data] or [descriptor_size(one) for one in self.fds]
-        self.planes = self._laid_out(sizes, strides, offsets)
+        self.planes = self._laid_out(sizes, _integers(strides, "strides"), _integers(offsets, "offsets"))
         """Where they lie: luma, then chroma; one for packed formats."""
 
     @property
@@ -195,16 +196,14 @@ class Frame:
     def _needed(self, buffer: int) -> int:
         return max(plane.end for plane in self.planes if plane.buffer == buffer)
 
-    def _laid_out(
-        self, sizes: list[int], strides: int | Sequence[int], offsets: Sequence[int]
-    ) -> list[Plane]:
+    def _laid_out(self, sizes: list[int], strides: list[int], offsets: list[int]) -> list[Plane]:
         """The planes, each inside its buffer."""
         shapes = self._shapes()
         if len(sizes) not in (1, len(shapes)):
             raise InputInvalid(
                 f"{self}: {len(sizes)} buffers for {len(shapes)} planes; give one for all, or one for each"
             )
-        every = self._strides(shapes, [strides] if isinstance(strides, int) else list(strides))
+        every = self._strides(shapes, strides)
         if offsets and len(offsets) != len(shapes):
             raise InputInvalid(f"{self}: {len(offsets)} offsets for {len(shapes)} planes")
         planes: list[Plane] = []
@@ -272,6 +271,14 @@ def _whole(number: Any, what: str) -> int:
     if not isinstance(number, (int, np.integer)) or number < 1:
         raise InputInvalid(f"a frame's {what} is {shown(number, 40)}, must be 1 or more")
     return int(number)
+
+
+def _integers(given: Any, what: str) -> list[int]:
+    """One integer or several, as a list."""
+    try:
+        return [operator.index(number) for number in (given if np.iterable(given) else [given])]
+    except TypeError:
+        raise InputInvalid(f"a frame's {what}: {shown(given, 60)} must be integers") from None
 
 
 def _is_several(data: Any) -> bool:

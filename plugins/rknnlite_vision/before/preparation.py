@@ -345,10 +345,12 @@ def checked(picture: Any) -> Array:
         )
     if not picture.size:
         raise InputInvalid(f"a picture is {shape}: it has no pixels")
-    return picture
+    pixels: Array = picture
+    return pixels
 
 
 def coloured(picture: Any) -> Array:
     """A picture as uint8 [height, width, 3]; raises InputInvalid."""
     pixels = checked(picture)
-    return pixels if pixels.shape[2] == 3 else np.repeat(pixels, 3, 2)
+    wide: Array = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
+    return wide

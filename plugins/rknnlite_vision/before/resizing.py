@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,9 @@ _RED, _GREEN, _BLUE, _SHIFT = 9798, 19235, 3735, 15  # 0.299, 0.587, 0.114 of BT
 @functools.lru_cache(maxsize=1)
 def opencv_agrees() -> bool:
     """Whether OpenCV is installed and gives these numbers: on some processors it has arithmetic of its own. Tried once."""
-    if importlib.util.find_spec("cv2") is None:
+    try:
+        import cv2  # noqa: F401
+    except ImportError:  # or a library of the system that it needs
         return False
     picture = np.random.default_rng(0).integers(0, 256, (96, 128, 3), np.uint8)
     sizes = ((64, 48), (40, 32), (128, 120), (150, 31))
