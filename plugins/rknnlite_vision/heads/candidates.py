@@ -12,7 +12,7 @@ from rknnlite.errors import InputInvalid
 from .head import Limits
 from .stored import Stored
 
-__all__ = ["Candidates", "objects", "passing", "plausible"]
+__all__ = ["Candidates", "every", "objects", "passing", "plausible"]
 
 Array = NDArray[Any]
 _GREATEST = 1.5
@@ -66,6 +66,18 @@ def passing(
     elif cells is None:
         cells = rows
     return Candidates(cells, stored.scores(best), classes)
+
+
+def every(table: Array, stored: Stored, limits: Limits) -> Candidates:
+    """As ``passing``, but all classes of a cell that pass; of no more than the ``limits.most`` best cells.
+
+    What networks that were trained to need no suppression are decoded with.
+    """
+    best = passing(table, stored, limits)
+    cells = best.cells[np.sort(np.argsort(-best.scores, kind="stable")[: limits.most])]
+    table = stored.ordered(table.take(cells, axis=1))
+    places, classes = np.nonzero(stored.least(limits.score, table.dtype) <= table.T)
+    return Candidates(cells[places], stored.scores(table[classes, places]), classes)
 
 
 def objects(table: Array, stored: Stored, limits: Limits) -> Candidates:

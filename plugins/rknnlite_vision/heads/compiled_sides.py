@@ -102,7 +102,7 @@ class CompiledSides:
         """
         for index, dtype in zip(self._read, self._types):
             array = outputs[index]
-            if array.dtype is not dtype and array.dtype != dtype or not array.flags.c_contiguous:
+            if (array.dtype is not dtype and array.dtype != dtype) or not array.flags.c_contiguous:
                 return None
         function = library()
         if function is None or limits.most < 1:

@@ -13,7 +13,7 @@ from typing import Any, Optional, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .candidates import Candidates, passing, plausible
+from .candidates import Candidates, every, passing, plausible
 from .extras import Extra, Reader
 from .head import Limits, Task
 from .seen import Map, Seen
@@ -50,14 +50,15 @@ class Stride:
         self.total_stored = None if self.total is None else Stored(self.total.attr)
         self.centres = self.sides.centres()
 
-    def passing(self, outputs: Sequence[Array], limits: Limits) -> Candidates:
-        """Cells whose score passes."""
+    def passing(self, outputs: Sequence[Array], limits: Limits, one: bool = True) -> Candidates:
+        """Cells whose score passes, with ``one`` class each."""
         table = self.scores.cells(outputs)
         logits = are_logits(table) if self.logits is None else self.logits
-        if logits:
-            return passing(table, self.logits_stored, limits)
+        stored = self.logits_stored if logits else self.scores_stored
+        if logits or not one:
+            return (passing if one else every)(table, stored, limits)
         sums = None if self.total is None else self.total.cells(outputs)[0]
-        return passing(table, self.scores_stored, limits, sums, self.total_stored, self.slack)
+        return passing(table, stored, limits, sums, self.total_stored, self.slack)
 
     @property
     def slack(self) -> float:
@@ -138,7 +139,7 @@ class Sides(Yolo):
         return Boxes(rows[:, :4], rows[:, 4], kinds, places)
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
-        found = [(stride, stride.passing(outputs, limits)) for stride in self.strides]
+        found = [(stride, stride.passing(outputs, limits, self.suppressed)) for stride in self.strides]
         counts = [len(f.cells) for _, f in found]
         if not sum(counts):
             return Boxes.none(4 if self.angles is None else 5)
