@@ -78,6 +78,7 @@ class VisionModel:
         self.preparation = preparation or Preparation.of(context, way=way_of(self.head))
         self.labels: list[str] = labels_for(self.head, labels, context.custom_string)
         """Names of the classes in their order; empty where nobody knows them."""
+        self.head.labels = self.labels
 
     def see(self, picture: Picture, limits: Limits = _USUAL) -> Result:
         """What is found in a picture, RGB uint8 [height, width, 3], or a frame; places are pixels of it."""

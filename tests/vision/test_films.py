@@ -75,6 +75,17 @@ def test_a_document_for_each_frame_and_one_at_the_end(call: Call, scene: Path) -
     assert len(list(Path("frames").iterdir())) == FRAMES
 
 
+def test_tracks(call: Call, scene: Path) -> None:
+    done = call("detect", DETECT, scene, "--track", "--json", "--labels", "things.txt", "--out", "tracks.avi")
+    *each, _ = map(json.loads, done.out.splitlines())
+    by_frame = [{one["track"]: one["label"] for one in frame["found"]} for frame in each]
+    kept = set.intersection(*map(set, by_frame))
+    assert len(kept) >= 3 and all(len({frame[track] for frame in by_frame}) == 1 for track in kept)
+    assert frames_of(Path("tracks.avi")) == FRAMES
+    alone = call("detect", DETECT, SCENE, "--track")
+    assert alone.code == 2 and "name a film or a camera" in alone.err
+
+
 def test_a_viewer_who_closes_the_window_ends_it(
     call: Call, scene: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

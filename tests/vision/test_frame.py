@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rknnlite_vision.before import colours as arithmetic
 from rknnlite_vision.before import frame as module
 from rknnlite_vision.before.colours import BT601, Colours
@@ -329,6 +331,8 @@ def test_prepared(name: str, by: str) -> None:
         (("GREY", 4, 4, np.zeros((4, 4), np.uint16)), {}, r"data is uint16 \[4, 4\], must be uint8"),
         (("GREY", 4, 4, np.zeros((4, 8), np.uint8)[:, ::2]), {}, "with gaps, must be uint8 without gaps"),
         (("GREY", 4, 4, "pixels"), {}, "data is str, must be bytes"),
+        (("GREY", 4, 4, bytes(16)), {"strides": 4.5}, "a frame's strides: 4.5 must be integers"),
+        (("GREY", 4, 4, bytes(16)), {"offsets": (None,)}, "a frame's offsets: .*None.* must be integers"),
     ],
 )
 def test_no_frame(arguments: Any, more: Any, words: str) -> None:
@@ -339,3 +343,26 @@ def test_no_frame(arguments: Any, more: Any, words: str) -> None:
 def test_unknown_colours() -> None:
     with pytest.raises(ParamInvalid, match="matrix is 'srgb', must be one of bt601, bt709, bt2020"):
         Frame("NV12", 4, 4, bytes(24), colours=Colours("srgb"))
+
+
+@given(
+    st.sampled_from(["NV12", "NV21", "I420", "YUYV", "UYVY", "RGB", "BGRA", "GREY"]),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(0, 400),
+    st.lists(st.integers(-2, 40), max_size=3),
+    st.lists(st.integers(-2, 300), max_size=3),
+)
+def test_any_numbers(
+    name: str, width: int, height: int, size: int, strides: list[int], offsets: list[int]
+) -> None:
+    """Inside the buffer or refused: nothing else is ever read."""
+    raw = noise(size) if size else b""
+    try:
+        frame = Frame(name, width, height, raw, strides=strides, offsets=offsets)
+    except InputInvalid:
+        return
+    assert all(plane.offset >= 0 and plane.end <= size for plane in frame.planes)
+    assert frame.rgb().shape == (height, width, 3)
+    if has_opencv():
+        assert np.array_equal(frame.rgb(opencv=True), frame.rgb())

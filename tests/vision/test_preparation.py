@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_vision.before import resizing
 from rknnlite_vision.before.preparation import Preparation, Way
 from rknnlite_vision.before.resizing import grey
 from rknnlite_vision.placement import Placement
 
 import rknnlite
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
-from rknnlite.tensor import DType, Layout, TensorAttr
+from rknnlite.formats import IoTensor, ModelFile
+from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WITH = ["numpy"] + ["opencv"] * bool(importlib.util.find_spec("cv2"))
@@ -207,6 +210,43 @@ def test_what_models_want() -> None:
     assert other(picture(9, 9))[0].max() <= 1
 
 
+def stored(*quant: float, **more: Any) -> Any:
+    kind = DType.INT8 if quant else DType.FLOAT16
+    values = {
+        "mean": (0.0,),
+        "std": (1.0,),
+        "quant": QuantParams(quant[0], int(quant[1])) if quant else None,
+        **more,
+    }
+    return IoTensor("in0", (1, 3, 8, 8), kind, Layout.NHWC, **values)
+
+
+def test_what_the_file_leaves_to_us() -> None:
+    """A file without mean and deviation: the numbers that its quantisation reaches tell what the network takes."""
+    model: Any = Model((1, 8, 8, 3))
+    assert Preparation.of(model, stored=stored(0.02, -14, mean=(123.0,), std=(58.0,))).std == ()
+    assert Preparation.of(model, stored=stored(1.0, -128)).std == ()
+    assert Preparation.of(model, stored=stored(1 / 255, -128)).std == (255.0, 255.0, 255.0)
+    with pytest.raises(
+        ModelInvalid, match=r"no mean and deviation, and the network takes -2.28 to 2.82; give those"
+    ):
+        Preparation.of(model, stored=stored(0.02, -14))
+    assert Preparation.of(model, stored=stored(0.02, -14), std=(58.0,)).std == (58.0, 58.0, 58.0)
+
+
+def test_what_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
+    assert Preparation.of(Model((1, 8, 8, 3)), stored=stored()).std == ()  # type: ignore[arg-type]
+    assert (
+        "input in0: the model file stores no mean and deviation: it gets pixels from 0 to 255" in caplog.text
+    )
+
+
+def test_a_genuine_file() -> None:
+    path = EXAMPLES / "detect/detect_for_RK3588.rknn"
+    with rknnlite.open(path) as context:
+        assert Preparation.of(context, stored=ModelFile(path).model.inputs[0]) == Preparation.of(context)
+
+
 @pytest.mark.parametrize(
     ("shapes", "words"),
     [
@@ -264,3 +304,19 @@ def test_a_hundred_megapixels() -> None:
     tracemalloc.stop()
     assert not array.any()
     assert most < 64 * 10_000 * 3 * 4 * 4
+
+
+def test_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenCV where it gives these numbers; where it is not there, or has arithmetic of its own, numpy."""
+    cv2 = pytest.importorskip("cv2")
+    assert Preparation((8, 8)).by == "opencv"
+    resizing.opencv_agrees.cache_clear()
+    try:
+        genuine = cv2.resize
+        monkeypatch.setattr(cv2, "resize", lambda *given, **more: genuine(*given, **more) ^ 1)
+        assert Preparation((8, 8)).by == "numpy"
+        resizing.opencv_agrees.cache_clear()
+        monkeypatch.setitem(sys.modules, "cv2", None)
+        assert Preparation((8, 8)).by == "numpy"
+    finally:
+        resizing.opencv_agrees.cache_clear()

@@ -25,3 +25,70 @@ def test_a_hint_that_nobody_knows_is_refused_with_those_that_are() -> None:
 def test_a_file_name_gives_the_hint() -> None:
     assert hint_of("yolov8n_for_RK3588.rknn") == "yolov8"
     assert hint_of("net.rknn") == ""
+
+
+def outputs(*shapes: tuple[int, ...]) -> list[TensorAttr]:
+    """Floats of such shapes."""
+    return [
+        TensorAttr(
+            n, f"output{n}", shape, DType.FLOAT32, Layout.NCHW if len(shape) == 4 else Layout.UNDEFINED
+        )
+        for n, shape in enumerate(shapes)
+    ]
+
+
+def maps(*channels: int) -> list[TensorAttr]:
+    """Outputs of such channels for each of three strides."""
+    return outputs(*((1, c, 128 // s, 128 // s) for s in (8, 16, 32) for c in channels))
+
+
+@pytest.mark.parametrize(
+    ("seen", "family"),
+    [
+        (maps(64, 80, 1), "YOLOv8 form (8, 9, 11, 12, World; or v10, by hint), 9 outputs, 80 classes"),
+        (maps(64, 64), "YOLOv8 form (8, 9, 11, 12, World; or v10, by hint), 6 outputs, 64 classes"),
+        (maps(64, 1, 1), "YOLOv8 form (8, 9, 11, 12, World; or v10, by hint), 9 outputs, 1 class"),
+        (maps(4, 80), "YOLOv6 form (or 26, by hint), 6 outputs, 80 classes"),
+        (maps(145), "YOLOv8 form, joined maps, 3 outputs, 81 classes"),
+        (outputs((1, 84, 336)), "YOLOv8 form (8, 9, 11, 12, 26, World), decoded, 1 output, 80 classes"),
+        (outputs((1, 1008, 85)), "YOLOv5 form (5, 7), decoded, 1 output, 80 classes"),
+        (outputs((1, 300, 6)), "YOLOv10 form (10, 26), rows, not suppressed, 1 output"),
+        (outputs((1, 300, 57)), "YOLOv10 form (10, 26), rows, not suppressed, 1 output, 17 keypoints"),
+        (outputs((1, 300, 7)), "YOLOv10 form (10, 26), rows, not suppressed, 1 output, turned boxes"),
+    ],
+)
+def test_what_was_recognised_is_said(seen: list[TensorAttr], family: str) -> None:
+    assert recognise(IMAGE, seen).family == family
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (maps(255), ("yolov5", "yolov7", "yolov8")),  # anchors are not to be seen in shapes
+        (outputs((1, 56, 336)), ("yolov8", "yolov8-pose")),
+        (outputs((1, 20, 336)), ("yolov8", "yolov8-obb")),
+    ],
+)
+def test_shapes_of_several_families_need_a_hint(seen: list[TensorAttr], words: tuple[str, ...]) -> None:
+    with pytest.raises(UnknownHead, match="shapes do not tell which") as error:
+        recognise(IMAGE, seen)
+    for word in words:
+        assert word in str(error.value)
+        assert recognise(IMAGE, seen, hint=word)
+
+
+def test_a_hint_for_other_outputs_is_refused() -> None:
+    with pytest.raises(UnknownHead, match="not those of yolov8-seg; seen"):
+        recognise(IMAGE, maps(64, 80), hint="yolov8-seg")
+
+
+def test_pixels_and_scores_in_one_coarse_scale_are_refused_with_the_remedy() -> None:
+    coarse = [TensorAttr(0, "output0", (1, 84, 336), DType.INT8, Layout.UNDEFINED, QuantParams(2.6, -128))]
+    with pytest.raises(UnknownHead, match=r"steps of 2.6.*before boxes and scores are joined"):
+        recognise(IMAGE, coarse)
+
+
+def test_longer_words_of_a_name_go_first() -> None:
+    assert hint_of("yolov8n-pose_rk3588.rknn") == "yolov8-pose"
+    assert hint_of("yolov8s-worldv2.rknn") == "yolo-world"
+    assert hint_of("YOLO26n_seg.rknn") == "yolo26-seg"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import mmap
+import operator
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
@@ -57,7 +58,12 @@ _NAMES = {
 
 
 class Plane(NamedTuple):
-    """Where a plane lies: which buffer, the offset of its first byte, bytes from row to row, bytes of a row, rows."""
+    """Where a plane lies: which buffer, the offset of its first byte, bytes from row to row, bytes of a row, rows.
+
+    Examples:
+        >>> Frame("NV12", 4, 2, bytes(12)).planes[1]
+        Plane(buffer=0, offset=8, stride=4, width=4, rows=1)
+    """
 
     buffer: int
     offset: int
@@ -109,7 +115,7 @@ class Frame:
         self.width, self.height = (_whole(n, what) for n, what in ((width, "width"), (height, "height")))
         self.colours = colours or BT601._replace(full=full)
         self.colours.factors  # noqa: B018  # an unknown matrix is told here
-        self.fds: tuple[int, ...] = (fd,) if isinstance(fd, int) else tuple(fd)
+        self.fds = tuple(_integers(fd, "fd"))
         """Descriptors of its buffers; empty where it lies in memory."""
         if (data is None) == (not self.fds):
             raise InputInvalid(f"{self}: give data or fd, one of the two")
@@ -117,13 +123,28 @@ class Frame:
             [] if data is None else [_bytes(one, self) for one in (data if _is_several(data) else [data])]
         )
         sizes = [len(one) for one in self._data] or [descriptor_size(one) for one in self.fds]
-        self.planes = self._laid_out(sizes, strides, offsets)
+        self.planes = self._laid_out(sizes, _integers(strides, "strides"), _integers(offsets, "offsets"))
         """Where they lie: luma, then chroma; one for packed formats."""
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height."""
         return self.width, self.height
+
+    @property
+    def address(self) -> int:
+        """Where its first buffer lies in memory; 0 behind a descriptor."""
+        return int(self._data[0].ctypes.data) if self._data else 0
+
+    @classmethod
+    def of(cls, picture: Array) -> Frame:
+        """A picture, RGB uint8 [height, width, 3]; copied only where its pixels do not lie side by side."""
+        if picture.strides[1:] != (3, 1) or picture.strides[0] < 3 * picture.shape[1]:
+            picture = np.ascontiguousarray(picture)
+        height, width = picture.shape[:2]
+        stride = picture.strides[0] if height > 1 else 3 * width
+        rows = np.lib.stride_tricks.as_strided(picture, (stride * (height - 1) + 3 * width,), (1,))
+        return cls("RGB", width, height, rows, strides=stride)
 
     def rgb(self, opencv: bool = False) -> Array:
         """A copy as RGB, uint8 [height, width, 3].
@@ -143,10 +164,8 @@ class Frame:
             if kind == "pixels":
                 yield _pixels(planes[0], self.width)[..., _slice(order)]
                 return
-            out = np.empty((self.height, self.width, 3), np.uint8)
             luma, chroma, down = self._luma_and_chroma(planes)
-            yuv_to_rgb(luma, chroma, down, self.colours, out, opencv)
-            yield out
+            yield yuv_to_rgb(luma, chroma, down, self.colours, opencv)
 
     def _luma_and_chroma(self, planes: Sequence[Array]) -> tuple[Array, list[Array], int]:
         kind, order, _ = _FORMATS[self.format]
@@ -177,16 +196,14 @@ class Frame:
     def _needed(self, buffer: int) -> int:
         return max(plane.end for plane in self.planes if plane.buffer == buffer)
 
-    def _laid_out(
-        self, sizes: list[int], strides: int | Sequence[int], offsets: Sequence[int]
-    ) -> list[Plane]:
+    def _laid_out(self, sizes: list[int], strides: list[int], offsets: list[int]) -> list[Plane]:
         """The planes, each inside its buffer."""
         shapes = self._shapes()
         if len(sizes) not in (1, len(shapes)):
             raise InputInvalid(
                 f"{self}: {len(sizes)} buffers for {len(shapes)} planes; give one for all, or one for each"
             )
-        every = self._strides(shapes, [strides] if isinstance(strides, int) else list(strides))
+        every = self._strides(shapes, strides)
         if offsets and len(offsets) != len(shapes):
             raise InputInvalid(f"{self}: {len(offsets)} offsets for {len(shapes)} planes")
         planes: list[Plane] = []
@@ -254,6 +271,14 @@ def _whole(number: Any, what: str) -> int:
     if not isinstance(number, (int, np.integer)) or number < 1:
         raise InputInvalid(f"a frame's {what} is {shown(number, 40)}, must be 1 or more")
     return int(number)
+
+
+def _integers(given: Any, what: str) -> list[int]:
+    """One integer or several, as a list."""
+    try:
+        return [operator.index(number) for number in (given if np.iterable(given) else [given])]
+    except TypeError:
+        raise InputInvalid(f"a frame's {what}: {shown(given, 60)} must be integers") from None
 
 
 def _is_several(data: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
-from rknnlite.spi import Context
-from rknnlite.tensor import Layout
+from rknnlite.formats import IoTensor
+from rknnlite.spi import Context, Memory
+from rknnlite.tensor import DType, Layout
 
 from ..placement import Placement
 from .frame import Frame
-from .resizing import grey, opencv_agrees, resize_into
+from .normalisation import normalisation
+from .resizing import grey, opencv_agrees, resize_into, resized, turn_into
+from .rga import Surface, shared_rga
 
 __all__ = ["Preparation", "Way"]
 
@@ -54,7 +58,8 @@ class Preparation:
         mean: of each channel, in the order of the network.
         std: of each channel: floats ``(pixel - mean) / std`` are made; empty: the pixels as they are, uint8.
         zoom: of CROP, see ``Placement.crop``.
-        by: ``"opencv"`` or ``"numpy"``, whose numbers are the same; empty: OpenCV where it is installed.
+        by: what computes: ``"opencv"`` or ``"numpy"``, whose numbers are the same, or ``"rga"``, whose are its own; empty: OpenCV
+            where it is installed and gives the numbers of numpy (tried once), else numpy.
 
     Examples:
         >>> preparation = Preparation((640, 640))
@@ -75,10 +80,12 @@ class Preparation:
     by: str = ""
 
     def __post_init__(self) -> None:
-        if self.by not in ("", "opencv", "numpy"):
+        if self.by not in ("", "opencv", "numpy", "rga"):
             raise ParamInvalid(
-                f"Preparation: by is {self.by!r}, must be 'opencv' or 'numpy', or empty for either"
+                f"Preparation: by is {self.by!r}, must be 'opencv', 'numpy' or 'rga', or empty"
             )
+        if self.by == "rga":
+            shared_rga()  # where there is none it is told now
         object.__setattr__(self, "by", self.by or ("opencv" if opencv_agrees() else "numpy"))
         object.__setattr__(self, "way", Way(self.way))
         if not 0 <= self.fill <= 255:
@@ -104,18 +111,27 @@ class Preparation:
 
     @classmethod
     def of(
-        cls, context: Context, *, way: Way = Way.LETTERBOX, fill: int = 114, bgr: bool = False, **options: Any
+        cls,
+        context: Context,
+        *,
+        way: Way = Way.LETTERBOX,
+        fill: int = 114,
+        bgr: bool = False,
+        stored: Optional[IoTensor] = None,
+        **options: Any,
     ) -> Preparation:
         """What the only input of a network wants.
 
         Args:
+            stored: what the file says of the input, ``ModelFile(path).model.inputs[0]``: of one converted without mean and
+                deviation it is known then whether pixels / 255 are wanted.
             options: further attributes, such as ``mean``, ``std``, ``zoom``, ``by``.
 
-        A ``.rknn`` file stores mean and deviation, so pixels go in as they are; so do they unless ``mean`` or ``std`` is given.
-        Models of other formats get ``pixel / 255``, what networks of vision mostly learnt with.
+        The runtime subtracts the mean that a ``.rknn`` file stores and divides by the deviation, so pixels go in as they are,
+        unless ``mean`` or ``std`` is given. Models of other formats get pixels / 255, what networks of vision mostly learnt with.
 
         Raises:
-            ModelInvalid: there are several inputs, or the input is no picture.
+            ModelInvalid: there are several inputs, or the input is no picture; see ``normalisation``, too.
         """
         if len(context.inputs) != 1:
             names = ", ".join(attr.name for attr in context.inputs)
@@ -131,8 +147,11 @@ class Preparation:
             raise ModelInvalid(
                 f"input {attr.name} is {list(attr.dims)} {attr.layout.name}: no picture of 3 channels or 1; prepare it yourself"
             )
-        if not context.platform.startswith("rknn") and not {"mean", "std"} & set(options):
-            options["std"] = (255.0,)
+        if not {"mean", "std"} & set(options):
+            if not context.platform.startswith("rknn"):
+                options["std"] = (255.0,)
+            elif stored is not None:
+                options.update(normalisation(stored))
         return cls((shape[2], shape[1]), way, fill, bgr, shape[3], first, **options)
 
     def __call__(self, picture: Picture, out: Optional[Array] = None) -> tuple[Array, Placement]:
@@ -156,6 +175,47 @@ class Preparation:
             raise InputInvalid("a batch of 0 pictures; give one at least")
         array = self._room(out, len(pictures))
         return array, [self._fill(one, picture) for one, picture in zip(array, pictures)]
+
+    def bind(self, context: Context, frame: Frame) -> Memory:
+        """Have the network read a frame where it lies, nothing copied: each ``context.run`` sees what is in the buffer then.
+
+        Outputs are to be bound, too. The frame has one descriptor, and size, channels, order of colours and padding of rows are
+        those of the network's input, which takes pixels as they are.
+
+        Returns:
+            The memory; close it before the descriptor.
+
+        Raises:
+            InputInvalid: with what does not fit; then ``preparation(frame)`` makes an input of it.
+        """
+        (native,) = context.native_inputs
+        wanted = {1: "GREY", 3: "BGR" if self.bgr else "RGB"}[self.channels]
+        row = (
+            (native.w_stride or self.size[0]) if native.dtype.bits == 8 else self.size[0]
+        )  # other types are converted, without padding
+        needs = {
+            "format": wanted,
+            "size": self.size,
+            "stride": row * self.channels,
+            "descriptors": 1,
+            "batch": 1,
+            "std": (),
+        }
+        given = {
+            "format": frame.format, "size": frame.size, "stride": frame.planes[0].stride, "descriptors": len(frame.fds),
+            "batch": native.dims[0], "std": self.std,
+        }  # fmt: skip
+        clashes = [
+            f"{name} is {given[name]}, must be {value}"
+            for name, value in needs.items()
+            if given[name] != value
+        ]
+        if clashes:
+            raise InputInvalid(f"{frame} cannot be read where it lies: {'; '.join(clashes)}; prepare it")
+        attr = dataclasses.replace(native, dtype=DType.UINT8)
+        memory = context.import_fd(frame.fds[0], offset=frame.planes[0].offset)
+        context.bind(attr, memory)
+        return memory
 
     def place(self, picture: tuple[int, int]) -> Placement:
         """Where a picture of this width and height will lie. Raises InputInvalid for one too long to be cropped."""
@@ -187,32 +247,34 @@ class Preparation:
 
     def _fill(self, out: Array, picture: Picture) -> Placement:
         """One picture into its part of the input."""
+        if self.by == "rga":
+            return self._by_rga(out, picture)
         if isinstance(picture, Frame):
             with picture.pixels(self.by == "opencv") as pixels:
                 return self._fill_with(out, pixels)
         return self._fill_with(out, checked(picture))
 
+    def _by_rga(self, out: Array, picture: Picture) -> Placement:
+        frame = picture if isinstance(picture, Frame) else Frame.of(coloured(picture))
+        placement = self.place(frame.size)
+        direct = not (self.std or self.nchw) and self.channels == 3
+        square = out if direct else np.empty((self.size[1], self.size[0], 3), np.uint8)
+        self._bars(square, placement)
+        shared_rga().put(frame, Surface.of(square, direct and self.bgr), placement)
+        if not direct:
+            self._finish(out, square)
+        return placement
+
     def _fill_with(self, out: Array, pixels: Array) -> Placement:
         placement = self.place((pixels.shape[1], pixels.shape[0]))
         swapped = pixels.shape[2] == 3 and pixels.strides[2] < 0  # BGR in memory: turn what is small
         pixels = pixels[..., ::-1] if swapped else pixels
-        plain = not (self.std or self.nchw) and pixels.shape[2] == self.channels and self.bgr == swapped
-        if plain:
+        if not (self.std or self.nchw) and pixels.shape[2] == self.channels and self.bgr == swapped:
             self._put(out, pixels, placement)
             return placement
         square = np.empty((self.size[1], self.size[0], pixels.shape[2]), np.uint8)
         self._put(square, pixels, placement)
-        square = square[..., ::-1] if swapped else square
-        if self.channels == 1 and square.shape[2] == 3:
-            square = grey(square)
-        target = out.transpose(1, 2, 0) if self.nchw else out
-        for channel in range(self.channels):
-            source = 0 if square.shape[2] == 1 else 2 - channel if self.bgr else channel
-            if self.std:
-                np.subtract(square[..., source], np.float32(self.mean[channel]), out=target[..., channel])
-                target[..., channel] /= np.float32(self.std[channel])
-            else:
-                target[..., channel] = square[..., source]
+        self._finish(out, square[..., ::-1] if swapped else square)
         return placement
 
     def _put(self, square: Array, pixels: Array, placement: Placement) -> None:
@@ -220,13 +282,42 @@ class Preparation:
         opencv = self.by == "opencv"
         (width, height), left, top = placement.inner, int(placement.left), int(placement.top)
         if self.way is not Way.CROP:
-            square[:top] = square[top + height :] = self.fill
-            square[top : top + height, :left] = square[top : top + height, left + width :] = self.fill
+            self._bars(square, placement)
             resize_into(square[top : top + height, left : left + width], pixels, opencv)
             return
-        whole = np.empty((height, width, pixels.shape[2]), np.uint8)
-        resize_into(whole, pixels, opencv)
+        whole = resized(pixels, width, height, opencv)
         square[...] = whole[-top : -top + square.shape[0], -left : -left + square.shape[1]]
+
+    def _bars(self, square: Array, placement: Placement) -> None:
+        """Fill what the picture leaves free."""
+        (width, height), left, top = placement.inner, int(placement.left), int(placement.top)
+        if self.way is not Way.CROP:
+            square[:top] = square[top + height :] = self.fill
+            square[top : top + height, :left] = square[top : top + height, left + width :] = self.fill
+
+    def _finish(self, out: Array, square: Array) -> None:
+        """Pixels in the size of the network, RGB or grey, as its numbers and in its order."""
+        if self.channels == 1 and square.shape[2] == 3:
+            square = grey(square)
+        if self.bgr:
+            square = square[..., ::-1]
+        if not (self.std or self.nchw) and square.shape[2] == 3 and square.strides[2] < 0:
+            turn_into(out, square[..., ::-1], self.by == "opencv")
+            return
+        target = out.transpose(1, 2, 0) if self.nchw else out
+        for channel in range(self.channels):
+            pixels = square[..., channel if square.shape[2] > 1 else 0]
+            self._number(target[..., channel], pixels, channel)
+
+    def _number(self, out: Array, pixels: Array, channel: int) -> None:
+        """Pixels of a channel as what the network takes."""
+        if not self.std:
+            out[...] = pixels
+        elif self.mean[channel]:
+            np.subtract(pixels, np.float32(self.mean[channel]), out=out, dtype=np.float32)
+            out /= np.float32(self.std[channel])
+        else:
+            np.divide(pixels, np.float32(self.std[channel]), out=out, dtype=np.float32)
 
 
 def checked(picture: Any) -> Array:
@@ -254,4 +345,12 @@ def checked(picture: Any) -> Array:
         )
     if not picture.size:
         raise InputInvalid(f"a picture is {shape}: it has no pixels")
-    return picture
+    pixels: Array = picture
+    return pixels
+
+
+def coloured(picture: Any) -> Array:
+    """A picture as uint8 [height, width, 3]; raises InputInvalid."""
+    pixels = checked(picture)
+    wide: Array = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
+    return wide

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Optional
 
 from numpy.typing import NDArray
@@ -13,14 +14,17 @@ from rknnlite.commandline.options import output_file
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi.command import Column, Console, Exit, Line, Progress, Table, Tone
 
-from ..drawing import draw
+from ..drawing import Trails, draw
 from ..pictures import WRITTEN
+from ..results import Detections
 from ..show import Viewer
+from ..streams.byte_track import ByteTrack
 from ..streams.figures import Report
 from ..streams.pipeline import Pipeline
 from ..streams.sinks import FilmSink, FolderSink
 from ..streams.sources import FilmSource
 from .looker import Looking, Seen
+from .options import UNSURE
 from .sources import FILMS, StreamSource
 from .telling import Telling, viewing
 
@@ -42,7 +46,8 @@ def look_at_film(
     sink = _sink(args, film, opened)
     telling = Telling(command, args, looker, console)
     with console.progress(command.name, film.total) as bar:
-        frames = Frames(str(source.address), telling, sink, viewer, bar)
+        tracks = Tracks(args.score) if getattr(args, "track", False) else None
+        frames = Frames(str(source.address), telling, sink, viewer, bar, tracks)
         pipeline = Pipeline(film, looker.pool, lambda seen, _: seen, frames, run=looker.look)
         frames.stop = pipeline.stop
         interrupted = False
@@ -59,15 +64,36 @@ def look_at_film(
     return Exit.INTERRUPTED if interrupted and not (film.live or viewer) else Exit.OK
 
 
+class Tracks:
+    """Numbers of things from frame to frame, and where they were."""
+
+    def __init__(self, score: float) -> None:
+        self._track = ByteTrack(high=score, low=min(UNSURE, score), new=score)
+        self.trails = Trails()
+
+    def number(self, found: Detections) -> Detections:
+        """Those that belong to tracks."""
+        tracked = self._track(found)
+        self.trails.add(tracked)
+        return tracked
+
+
 class Frames:
     """What becomes of each frame: the sink of a pipeline."""
 
     def __init__(
-        self, source: str, telling: Telling, sink: Any, viewer: Optional[Viewer], bar: Progress
+        self,
+        source: str,
+        telling: Telling,
+        sink: Any,
+        viewer: Optional[Viewer],
+        bar: Progress,
+        tracks: Optional[Tracks],
     ) -> None:
         self._source, self._telling = source, telling
         self._sink, self._viewer, self._bar = sink, viewer, bar
         self._counts: Counter[str] = Counter()
+        self._tracks = tracks
         self._index = 0
         self.open = True
         """Whether nobody has closed the window."""
@@ -75,11 +101,15 @@ class Frames:
         """Ends the pipeline."""
 
     def __call__(self, picture: Array, seen: Seen) -> None:
+        trails = None
+        if self._tracks is not None and isinstance(seen.result, Detections):
+            seen = replace(seen, result=self._tracks.number(seen.result))
+            trails = self._tracks.trails
         document = self._telling.document(self._source, seen, self._index)
         found = document["found"]
         self._counts.update({str(one.get("label", one.get("text"))) for one in found})
         if self._sink or self._viewer:
-            marked = draw(picture, seen.result, seen.name_of)
+            marked = draw(picture, seen.result, seen.name_of, trails)
             if self._sink:
                 self._sink(marked)
             if self._viewer and not self._viewer.show(marked):

@@ -13,7 +13,7 @@ from typing import Any, Optional, Union
 from numpy.typing import NDArray
 
 from rknnlite.commandline.options import add_model
-from rknnlite.errors import RknnError
+from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.spi.command import Column, Command, Console, Exit
 
 from ..drawing import draw
@@ -55,6 +55,8 @@ class Look(Command):
         with ExitStack() as opened:
             if isinstance(sources, StreamSource):
                 return look_at_film(self, args, sources, console, opened)
+            if getattr(args, "track", False):
+                raise ParamInvalid("--track numbers things from frame to frame: name a film or a camera")
             files = (
                 targets([source.path or source.name for source in sources], args.out) if args.out else None
             )

@@ -12,7 +12,7 @@ from rknnlite.errors import InputInvalid
 from .head import Limits
 from .stored import Stored
 
-__all__ = ["Candidates", "objects", "passing", "plausible"]
+__all__ = ["Candidates", "every", "objects", "passing", "plausible"]
 
 Array = NDArray[Any]
 _GREATEST = 1.5
@@ -33,6 +33,7 @@ def passing(
     limits: Limits,
     sums: Optional[Array] = None,
     summed: Optional[Stored] = None,
+    slack: float = 0.0,
 ) -> Candidates:
     """Of scores [classes, cells] those cells whose best is at least ``limits.score``.
 
@@ -42,6 +43,7 @@ def passing(
         limits: what is kept.
         sums: a number per cell that is never less than its best score; rules cells out before their scores are read.
         summed: how ``sums`` are stored.
+        slack: how much less than the score that is in it a sum may be.
 
     Cells with a score that is not a number are left out.
     """
@@ -50,8 +52,6 @@ def passing(
     cells = None
     if sums is not None and summed is not None:
         sums = summed.ordered(sums)
-        # both are rounded to their own steps, so a sum may be stored a little below the score that is in it
-        slack = 0.5 * float(summed.step + stored.step)
         cells = np.flatnonzero(sums >= summed.least(limits.score - slack, sums.dtype))
         table = table.take(cells, axis=1)
     elif len(table) > 1:
@@ -66,6 +66,18 @@ def passing(
     elif cells is None:
         cells = rows
     return Candidates(cells, stored.scores(best), classes)
+
+
+def every(table: Array, stored: Stored, limits: Limits) -> Candidates:
+    """As ``passing``, but all classes of a cell that pass; of no more than the ``limits.most`` best cells.
+
+    What networks that were trained to need no suppression are decoded with.
+    """
+    best = passing(table, stored, limits)
+    cells = best.cells[np.sort(np.argsort(-best.scores, kind="stable")[: limits.most])]
+    table = stored.ordered(table.take(cells, axis=1))
+    places, classes = np.nonzero(stored.least(limits.score, table.dtype) <= table.T)
+    return Candidates(cells[places], stored.scores(table[classes, places]), classes)
 
 
 def objects(table: Array, stored: Stored, limits: Limits) -> Candidates:

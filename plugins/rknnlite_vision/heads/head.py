@@ -76,6 +76,8 @@ class Head(abc.ABC):
     def __init__(self, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> None:
         self.outputs = list(outputs)
         """Attributes in the order of the network: shapes, and quantisation of integers."""
+        self.labels: Sequence[str] = ()
+        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets them."""
 
     def decode(self, outputs: Sequence[Array], limits: Limits = Limits()) -> list[Result]:
         """One result for each picture of the batch, places in pixels of the network's input.
@@ -87,11 +89,13 @@ class Head(abc.ABC):
         if len(outputs) != len(self.outputs):
             raise InputInvalid(f"{self.family}: {len(outputs)} outputs given, {len(self.outputs)} needed")
         for attr, array in zip(self.outputs, outputs):
-            if tuple(array.shape) != tuple(attr.dims):
+            if array.shape != attr.dims:
                 raise InputInvalid(
                     f"{self.family}: output {attr.name} is {list(array.shape)}, must be {list(attr.dims)}"
                 )
         batch = self.outputs[0].dims[0]
+        if batch == 1:
+            return [self._picture(outputs, limits)]
         return [self._picture([array[n : n + 1] for array in outputs], limits) for n in range(batch)]
 
     @abc.abstractmethod
