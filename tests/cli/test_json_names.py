@@ -91,6 +91,7 @@ COMMANDS: list[tuple[Any, ...]] = [
     ("compare", RESNET, DIGIT, "--ways"),
     ("detect", DETECT, SCENE),
     ("classify", RESNET, DIGIT),
+    ("eval", DETECT, "things", "--float"),
     ("devices",),
     ("plugins",),
     ("chat", TINY, "--ask", "hi", "--max-new-tokens", "4"),
@@ -128,6 +129,12 @@ def fields(value: Any, inside: str = "") -> Iterator[tuple[str, Any]]:
 def test_names(call: Call, words: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RKNNLITE_BACKEND", "cpu")
+    for folder, file, data in (
+        ("images", "scene.jpg", SCENE.read_bytes()),
+        ("labels", "scene.txt", b"6 0.5 0.5 0.1 0.1"),
+    ):
+        (tmp_path / "things" / folder).mkdir(parents=True)
+        (tmp_path / "things" / folder / file).write_bytes(data)
     done = call(*words, "--json")
     skip_for_want(done.err)
     assert done.code == 0, done.err
