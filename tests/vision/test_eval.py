@@ -300,3 +300,19 @@ def test_an_onnx_file_that_is_none_is_told(call: Call, scene: Path, tmp_path: Pa
     result = call("eval", tmp_path / "bad.onnx", scene)
     assert result.code == 3
     assert "bad.onnx cannot be opened as an ONNX network" in result.err
+
+
+def test_an_onnx_file_whose_input_has_no_fixed_size_is_told(call: Call, scene: Path, tmp_path: Path) -> None:
+    needs("onnx", "onnxruntime")
+    import onnx
+
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 3, "h", "w"]) for name in "xy"
+    ]
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, str(tmp_path / "free.onnx"))
+    result = call("eval", tmp_path / "free.onnx", scene)
+    assert result.code == 3
+    assert "input x is tensor(float) ['n', 3, 'h', 'w']; export it with float32 of a fixed size" in result.err
