@@ -109,34 +109,45 @@ class CocoScore:
         things = self._truth.things[picture]
         for kind in np.union1d(found.classes, things.kinds).tolist():
             if kind in self._parts:
-                rows = found[found.classes == kind]
-                order = np.argsort(-rows.scores, kind="stable")[: self._protocol.most[-1]]
-                self._parts[kind].append(
-                    self._part(picture, rows[order], _rows(things, things.kinds == kind))
-                )
+                rows = np.flatnonzero(found.classes == kind)
+                best = rows[np.argsort(-found.scores[rows], kind="stable")][: self._protocol.most[-1]]
+                part = self._part(picture, found[best], _rows(things, things.kinds == kind))
+                self._parts[kind].append(part)
 
     def _part(self, picture: int, found: Detections, things: Things) -> _Part:
-        boxes = found.boxes.astype(np.float64)
-        sizes = boxes[:, 2:] - boxes[:, :2]
-        aside = things.crowd
+        areas, aside = self._areas(found), things.crowd
         if self._protocol.like == "keypoints":
-            assert found.keypoints is not None and things.keypoints is not None
-            points = found.keypoints[..., :2].astype(np.float64)
-            likeness = keypoint_likeness(points, things)
-            spans = np.ptp(points, axis=1)
-            areas = spans[:, 0] * spans[:, 1]
+            assert things.keypoints is not None
             aside = aside | ~(things.keypoints[..., 2] > 0).any(axis=1)
-        elif self._protocol.like == "mask":
-            assert found.masks is not None
-            likeness = mask_likeness(found.masks, things)
-            areas = found.masks.sum(axis=(1, 2)).astype(np.float64)
-        else:
-            likeness = box_likeness(np.concatenate([boxes[:, :2], sizes], axis=1), things)
-            areas = sizes[:, 0] * sizes[:, 1]
         ignored = aside | self._outside(things.areas)
-        hit, beside = pair(likeness, LIMITS, ignored, things.crowd)
+        shape = (len(ignored), len(LIMITS), len(found))
+        hit, beside = np.zeros(shape, bool), np.zeros(shape, bool)
+        if len(things.kinds) and len(found):
+            hit, beside = pair(self._likeness(found, things), LIMITS, ignored, things.crowd)
         beside |= ~hit & self._outside(areas)[:, None]
         return _Part(picture, found.scores.astype(np.float64), hit, beside, (~ignored).sum(axis=1))
+
+    def _likeness(self, found: Detections, things: Things) -> Array:
+        if self._protocol.like == "keypoints":
+            assert found.keypoints is not None
+            return keypoint_likeness(found.keypoints[..., :2].astype(np.float64), things)
+        if self._protocol.like == "mask":
+            assert found.masks is not None
+            return mask_likeness(found.masks, things)
+        return box_likeness(_rectangles(found), things)
+
+    def _areas(self, found: Detections) -> Array:
+        """Of what is found, as COCO takes them."""
+        if self._protocol.like == "mask":
+            assert found.masks is not None
+            return np.asarray(found.masks.sum(axis=(1, 2)), np.float64)
+        if self._protocol.like == "keypoints":
+            assert found.keypoints is not None
+            sides = np.ptp(found.keypoints[..., :2].astype(np.float64), axis=1)
+        else:
+            sides = _rectangles(found)[:, 2:]
+        areas: Array = sides[:, 0] * sides[:, 1]
+        return areas
 
     def _outside(self, areas: Array) -> Array:
         """bool [a, n]: which are not of each range of sizes."""
@@ -168,6 +179,12 @@ class CocoScore:
         whole = precision[..., 0, -1]
         ap, ap50 = ([_mean(part[..., kind]) for kind in range(kinds)] for part in (whole, whole[:1]))
         return CocoNumbers(numbers, ap, ap50, self._odd)
+
+
+def _rectangles(found: Detections) -> Array:
+    """x, y, width, height."""
+    boxes = found.boxes.astype(np.float64)
+    return np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
 
 
 def _rows(things: Things, rows: Array) -> Things:
