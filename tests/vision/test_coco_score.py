@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rknnlite_vision.evaluation.coco_score import BOXES, KEYPOINTS, CocoScore
+from rknnlite_vision.evaluation.coco_score import BOXES, KEYPOINTS, MASKS, CocoScore
 from rknnlite_vision.evaluation.truth import Things, Truth
 from rknnlite_vision.results import Detections
 
@@ -71,6 +72,8 @@ def theirs(truth: Truth, found: list[Detections], kind: str = "bbox") -> tuple[l
                 "area": float(things.areas[n]),
                 "iscrowd": int(things.crowd[n]),
             }
+            if things.outlines:
+                row["segmentation"] = things.outlines[n]
             if things.keypoints is not None:
                 row["keypoints"] = things.keypoints[n].ravel().tolist()
                 row["num_keypoints"] = int((things.keypoints[n, :, 2] > 0).sum())
@@ -86,6 +89,9 @@ def theirs(truth: Truth, found: list[Detections], kind: str = "bbox") -> tuple[l
             }
             if kind == "keypoints":
                 row["keypoints"] = one.keypoints[n].astype(float).ravel().tolist()
+            elif kind == "segm":
+                pixels = np.asfortranarray(one.masks[n].astype(np.uint8))
+                row["segmentation"] = pytest.importorskip("pycocotools.mask").encode(pixels)
             else:
                 row["bbox"] = [*boxes[n, :2], *(boxes[n, 2:] - boxes[n, :2])]
             results.append(row)
@@ -93,7 +99,7 @@ def theirs(truth: Truth, found: list[Detections], kind: str = "bbox") -> tuple[l
         coco = coco_module.COCO()
         coco.dataset = {
             "info": {},
-            "images": [{"id": n + 1} for n in range(len(found))],
+            "images": [{"id": n + 1, "height": 90, "width": 120} for n in range(len(found))],
             "categories": [{"id": n} for n in truth.ids],
             "annotations": annotations,
         }
@@ -125,6 +131,29 @@ def test_boxes_get_the_numbers_of_pycocotools(seed):
 def test_keypoints_get_the_numbers_of_pycocotools(seed, points):
     truth, found = made_up(seed, points)
     assert list(ours(truth, found, KEYPOINTS).numbers.values()) == theirs(truth, found, "keypoints")[0]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_masks_get_the_numbers_of_pycocotools(seed):
+    """Polygons and runs, drawn in pictures of 120 x 90; what is found are discs and boxes."""
+    mask = pytest.importorskip("pycocotools.mask")
+    rng = np.random.default_rng(seed)
+    truth, found = made_up(seed)
+    y, x = np.mgrid[:90, :120]
+    for n, (things, one) in enumerate(zip(truth.things, found)):
+        things.boxes[:] *= 0.4
+        outlines = []
+        for (left, top, width, height), crowd in zip(things.boxes, things.crowd):
+            spots = rng.uniform(0, 1, (5, 2)) * (width + 1, height + 1) + (left, top)
+            disc = (x - left) ** 2 + (y - top) ** 2 < width * height + 2
+            runs = mask.encode(np.asfortranarray(disc.astype(np.uint8)))
+            whole = {"size": [90, 120], "counts": runs["counts"].decode()}
+            outlines.append(whole if crowd else [spots.ravel().tolist(), (spots + 3).ravel().tolist()])
+        truth.things[n] = dataclasses.replace(things, outlines=tuple(outlines))
+        boxes = one.boxes * np.float32(0.4)
+        shapes = [(x >= a) & (y >= b) & (x < c) & (y < d) for a, b, c, d in boxes]
+        found[n] = dataclasses.replace(one, boxes=boxes, masks=np.array(shapes, bool).reshape(-1, 90, 120))
+    assert list(ours(truth, found, MASKS).numbers.values()) == theirs(truth, found, "segm")[0]
 
 
 def test_more_than_a_hundred_of_a_class_are_cut():

@@ -189,6 +189,44 @@ def test_keypoints(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert model["scores"]["ap"] == pytest.approx(1)
 
 
+def masked(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outline: Any) -> Any:
+    """A network that finds a mask of 4 x 4 pixels, and a truth with this outline."""
+    mask = np.zeros((1, 10, 20), bool)
+    mask[0, 2:6, 3:7] = True
+    found = Detections(np.array([[3.0, 2, 7, 6]]), np.array([0.9]), np.array([0]), masks=mask)
+    stand_in(monkeypatch, Task.INSTANCE, lambda: found, classes=1)
+    monkeypatch.setattr(Detections, "placed", lambda self, placement: self)
+    plain(tmp_path / "a.png")
+    truth = {
+        "images": [{"id": 1, "file_name": "a.png"}],
+        "categories": [{"id": 1, "name": "cup"}],
+        "annotations": [
+            {"image_id": 1, "category_id": 1, "bbox": [3, 2, 4, 4], "area": 16, "segmentation": outline}
+        ],
+    }
+    (tmp_path / "t.json").write_text(json.dumps(truth))
+    return call("eval", RESNET, tmp_path / "t.json", "--json")
+
+
+@pytest.mark.parametrize(
+    "outline", [[[3, 2, 7, 2, 7, 6, 3, 6]], {"size": [10, 20], "counts": [32, 4, 6, 4, 6, 4, 6, 4, 134]}]
+)
+def test_masks(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outline: Any) -> None:
+    (network,) = report(masked(call, tmp_path, monkeypatch, outline))["models"]
+    assert network["scores"]["ap"] == network["scores"]["mask_ap"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "outline", [[], [[1, 2]], [["x"] * 6], {"counts": [1]}, {"counts": "P"}, 7, [[1e300] * 6]]
+)
+def test_an_outline_that_is_none_is_told(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outline: Any
+) -> None:
+    result = masked(call, tmp_path, monkeypatch, outline)
+    assert result.code == 5
+    assert "a.png: its annotations have a segmentation that is none" in result.err
+
+
 # -- what does not fit -----------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -120,15 +121,15 @@ def _thing(row: Mapping[str, Any], kind: int, where: str, path: Path, keypoints:
     area = row.get("area", box[2] * box[3])
     (area,) = _numbers([area], 1, "area", where, path)
     points = _numbers(row.get("keypoints"), 0, "keypoints", where, path) if keypoints else []
-    return kind, box, area, bool(row.get("iscrowd", 0)), points
+    return kind, box, area, bool(row.get("iscrowd", 0)), points, row.get("segmentation")
 
 
 def _things(rows: list[tuple[Any, ...]], keypoints: bool) -> Things:
-    kinds, boxes, areas, crowd, points = zip(*rows) if rows else ([],) * 5
+    kinds, boxes, areas, crowd, points, outlines = zip(*rows) if rows else ([],) * 6
     spots = None
     if keypoints:
         count = len(points[0]) // 3 if points else 0
         if any(len(one) != 3 * count for one in points):
             raise InputInvalid("annotations of one picture have different numbers of keypoints")
         spots = np.array(points).reshape(len(points), count, 3)
-    return Things.of(kinds, boxes, areas, crowd, spots)
+    return dataclasses.replace(Things.of(kinds, boxes, areas, crowd, spots), outlines=tuple(outlines))

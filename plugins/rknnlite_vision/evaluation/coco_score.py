@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..results import Detections
-from .likeness import box_likeness, keypoint_likeness
+from .likeness import box_likeness, keypoint_likeness, mask_likeness
 from .pairing import pair
 from .truth import Things, Truth
 
-__all__ = ["BOXES", "KEYPOINTS", "CocoNumbers", "CocoScore", "Protocol"]
+__all__ = ["BOXES", "KEYPOINTS", "MASKS", "CocoNumbers", "CocoScore", "Protocol"]
 
 Array = NDArray[Any]
 LIMITS = np.linspace(0.5, 0.95, 10)
@@ -33,6 +33,8 @@ class Protocol:
     sizes: tuple[str, ...]
     most: tuple[int, ...]
     numbers: tuple[Number, ...]
+    like: str = "box"
+    """What is compared: ``box``, ``mask`` or ``keypoints``."""
 
 
 def _numbers(most: tuple[int, ...], sizes: tuple[str, ...]) -> tuple[Number, ...]:
@@ -51,7 +53,8 @@ def _numbers(most: tuple[int, ...], sizes: tuple[str, ...]) -> tuple[Number, ...
 
 _ALL, _NOT_SMALL = tuple(_SIZES), ("all", "medium", "large")
 BOXES = Protocol(_ALL, (1, 10, 100), _numbers((1, 10, 100), _ALL))
-KEYPOINTS = Protocol(_NOT_SMALL, (20,), _numbers((20,), _NOT_SMALL))
+MASKS = Protocol(_ALL, (1, 10, 100), BOXES.numbers, "mask")
+KEYPOINTS = Protocol(_NOT_SMALL, (20,), _numbers((20,), _NOT_SMALL), "keypoints")
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,17 @@ class CocoScore:
         boxes = found.boxes.astype(np.float64)
         sizes = boxes[:, 2:] - boxes[:, :2]
         aside = things.crowd
-        if self._protocol is KEYPOINTS:
+        if self._protocol.like == "keypoints":
             assert found.keypoints is not None and things.keypoints is not None
             points = found.keypoints[..., :2].astype(np.float64)
             likeness = keypoint_likeness(points, things)
             spans = np.ptp(points, axis=1)
             areas = spans[:, 0] * spans[:, 1]
             aside = aside | ~(things.keypoints[..., 2] > 0).any(axis=1)
+        elif self._protocol.like == "mask":
+            assert found.masks is not None
+            likeness = mask_likeness(found.masks, things)
+            areas = found.masks.sum(axis=(1, 2)).astype(np.float64)
         else:
             likeness = box_likeness(np.concatenate([boxes[:, :2], sizes], axis=1), things)
             areas = sizes[:, 0] * sizes[:, 1]
@@ -165,7 +172,10 @@ class CocoScore:
 
 def _rows(things: Things, rows: Array) -> Things:
     points = None if things.keypoints is None else things.keypoints[rows]
-    return Things(things.kinds[rows], things.boxes[rows], things.areas[rows], things.crowd[rows], points)
+    outlines = tuple(outline for outline, row in zip(things.outlines, rows) if row)
+    return Things(
+        things.kinds[rows], things.boxes[rows], things.areas[rows], things.crowd[rows], points, outlines
+    )
 
 
 def _curve(parts: list[_Part], size: int, most: int, there: int) -> tuple[Array, Array]:

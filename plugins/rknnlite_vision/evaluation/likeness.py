@@ -1,4 +1,4 @@
-"""How much what is found is like what is there: overlaps of boxes, and of keypoints (OKS), with COCO's arithmetic."""
+"""How much what is found is like what is there: overlaps of boxes and masks, and of keypoints (OKS), with COCO's arithmetic."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .masks import drawn
 from .truth import Things
 
-__all__ = ["PERSON", "box_likeness", "keypoint_likeness"]
+__all__ = ["PERSON", "box_likeness", "keypoint_likeness", "mask_likeness"]
 
 Array = NDArray[Any]
 PERSON = np.array([26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89]) / 1000
@@ -54,3 +55,22 @@ def keypoint_likeness(points: Array, things: Things) -> Array:
             picked = row[marked] if marked.any() else row
             found[n, m] = np.sum(np.exp(-picked)) / picked.shape[0]
     return found
+
+
+def mask_likeness(masks: Array, things: Things) -> Array:
+    """Intersection over union [n, m] of masks bool [n, height, width] and things, in pixels; over the mask itself for crowds.
+
+    Raises ValueError: an outline is none, or is of a picture of another size.
+    """
+    if not len(masks) or not len(things.outlines):
+        return np.zeros((len(masks), len(things.outlines)))
+    height, width = masks.shape[1:]
+    there = np.stack([drawn(outline, height, width) for outline in things.outlines]).reshape(
+        -1, height * width
+    )
+    found = masks.reshape(len(masks), -1)
+    shared = found.astype(np.float64) @ there.T.astype(np.float64)
+    own, other = found.sum(axis=1)[:, None], there.sum(axis=1)
+    together = np.where(things.crowd, own, own + other - shared)
+    ratio: Array = np.divide(shared, together, out=np.zeros_like(shared), where=shared > 0)
+    return ratio

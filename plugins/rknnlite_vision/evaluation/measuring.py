@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from ..heads.head import Task
 from ..labels import COCO
 from ..model import VisionModel
 from ..results import Classes, Detections, Result, Words
-from .coco_score import BOXES, KEYPOINTS, CocoScore
+from .coco_score import BOXES, KEYPOINTS, MASKS, CocoScore
 from .simple_scores import TopScore, WordScore
 from .truth import Labelled, Truth
 
@@ -93,17 +94,34 @@ def measure(
 
 def _boxes(looking: Looking, truth: Truth, step: Callable[[], None], found: Measured) -> None:
     kinds, found.strange = kinds_of(looking.model, truth.names)
-    points = looking.model.head.task is Task.POSE and any(one.keypoints is not None for one in truth.things)
-    score = CocoScore(truth, KEYPOINTS if points else BOXES)
+    task = looking.model.head.task
+    with_points = task is Task.POSE and any(one.keypoints is not None for one in truth.things)
+    with_masks = task is Task.INSTANCE and any(
+        outline is not None for one in truth.things for outline in one.outlines
+    )
+    score = CocoScore(truth, KEYPOINTS if with_points else BOXES)
+    masks = CocoScore(truth, MASKS) if with_masks else None
     for n, result in _results(looking, truth, step, found):
         assert isinstance(result, Detections)
         places = kinds[np.clip(result.classes, 0, len(kinds) - 1)]
         rows = places >= 0
-        known = result[rows]
-        score.add(n, Detections(known.boxes, known.scores, places[rows], known.keypoints))
+        known = dataclasses.replace(result[rows], classes=places[rows])
+        score.add(n, known)
+        if masks is not None:
+            try:
+                masks.add(n, known)
+            except ValueError as error:
+                raise InputInvalid(
+                    f"{truth.pictures[n]}: its annotations have a segmentation that is none: {error}"
+                ) from None
     numbers = score.result()
     found.numbers, found.odd = numbers.numbers, numbers.odd
     found.classes = list(zip(truth.names, zip(numbers.ap, numbers.ap50)))
+    if masks is not None:
+        found.numbers = {
+            **numbers.numbers,
+            **{f"mask {name}": n for name, n in masks.result().numbers.items()},
+        }
 
 
 def _results(

@@ -29,6 +29,7 @@ class Things:
         areas: float64 [n], pixels: they say which things are small.
         crowd: bool [n]: many in one box, of which none must be found.
         keypoints: float64 [n, k, 3] x, y, visibility; None in datasets without.
+        outlines: ``segmentation`` of each in COCO's form, see ``masks``; empty in datasets without.
         relative: boxes are parts of width and height, see ``sized``.
     """
 
@@ -37,6 +38,7 @@ class Things:
     areas: Array
     crowd: Array
     keypoints: Optional[Array] = None
+    outlines: tuple[Any, ...] = ()
     relative: bool = False
 
     @classmethod
