@@ -1,4 +1,4 @@
-"""``POST /v1/vision/detect`` and the others: what a network of the server finds in a picture; ``GET /v1/vision/models``: which there are."""
+"""``POST /v1/vision/detect`` and the others: what a network finds in a picture; ``GET /v1/vision/models``: which there are."""
 
 from __future__ import annotations
 
