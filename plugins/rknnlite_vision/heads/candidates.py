@@ -1,0 +1,77 @@
+"""Cells whose score passes: found in the numbers as they are stored; only theirs become float."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import InputInvalid
+
+from .head import Limits
+from .stored import Stored
+
+__all__ = ["Candidates", "passing", "plausible"]
+
+Array = NDArray[Any]
+_GREATEST = 1.5
+"""Scores are 1 at most; 8 bits and what is calibrated round some a little above."""
+
+
+class Candidates(NamedTuple):
+    """Cells, the score of each, and its class."""
+
+    cells: Array
+    scores: Array
+    classes: Array
+
+
+def passing(
+    table: Array,
+    stored: Stored,
+    limits: Limits,
+    sums: Optional[Array] = None,
+    summed: Optional[Stored] = None,
+) -> Candidates:
+    """Of scores [classes, cells] those cells whose best is at least ``limits.score``.
+
+    Args:
+        table: as stored.
+        stored: how.
+        limits: what is kept.
+        sums: a number per cell that is never less than its best score; rules cells out before their scores are read.
+        summed: how ``sums`` are stored.
+
+    Cells with a score that is not a number are left out.
+    """
+    table = stored.ordered(table)
+    least = stored.least(limits.score, table.dtype)
+    cells = None
+    if sums is not None and summed is not None:
+        sums = summed.ordered(sums)
+        # both are rounded to their own steps, so a sum may be stored a little below the score that is in it
+        slack = 0.5 * float(summed.step + stored.step)
+        cells = np.flatnonzero(sums >= summed.least(limits.score - slack, sums.dtype))
+        table = table.take(cells, axis=1)
+    elif len(table) > 1:
+        cells = np.flatnonzero(table.max(axis=0) >= least)
+        table = table.take(cells, axis=1)
+    classes = table.argmax(axis=0)
+    best = table[classes, np.arange(len(classes))]
+    rows = np.flatnonzero(best >= least)
+    if len(rows) < len(best):
+        classes, best = classes[rows], best[rows]
+        cells = rows if cells is None else cells[rows]
+    elif cells is None:
+        cells = rows
+    return Candidates(cells, stored.scores(best), classes)
+
+
+def plausible(scores: Array, family: str) -> None:
+    """Raise InputInvalid where what was taken for scores cannot be."""
+    greatest = scores.max(initial=0)
+    if greatest > _GREATEST and np.isfinite(greatest):
+        raise InputInvalid(
+            f"{family}: a score is {greatest:.6g}, must be 0 to 1; the outputs are of another family: name it by hint"
+        )

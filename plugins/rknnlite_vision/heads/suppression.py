@@ -1,0 +1,138 @@
+"""Of boxes that overlap, the best: upright ones as ``torchvision.ops.nms``, turned ones by ultralytics' measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .head import Limits
+
+__all__ = ["best_rotated", "best_upright", "nms", "overlaps", "rotated_overlaps"]
+
+Array = NDArray[Any]
+Rows = NDArray[np.intp]
+Measure = Callable[[Array, Array], Array]
+_FEW = 160
+"""Boxes up to which all pairs are compared at once: numpy's calls cost more than the numbers."""
+
+
+def overlaps(a: Array, b: Array) -> Array:
+    """Intersection over union of each box of ``a`` [n, 4] with each of ``b`` [m, 4]; not a number for two boxes without area."""
+    left, top, right, low = a.T[..., None]
+    x1, y1, x2, y2 = b.T
+    wide = np.minimum(right, x2) - np.maximum(left, x1)
+    high = np.minimum(low, y2) - np.maximum(top, y1)
+    shared = wide.clip(0) * high.clip(0)
+    union = (right - left) * (low - top) + (x2 - x1) * (y2 - y1) - shared
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio: Array = shared / union
+    return ratio
+
+
+def rotated_overlaps(a: Array, b: Array) -> Array:
+    """How much turned boxes [n, 5] and [m, 5] overlap, 0 to 1: the probabilistic measure of arXiv 2106.06072.
+
+    Each box is a normal distribution with the box's centre and moments; the result is 1 minus their Hellinger distance.
+    """
+    (ax, ay, aa, ab, ac), (bx, by, ba, bb, bc) = (_normal(boxes.astype(np.float32)) for boxes in (a, b))
+    ax, ay, aa, ab, ac = (v[:, None] for v in (ax, ay, aa, ab, ac))
+    eps = np.float32(1e-7)
+    sa, sb, sc = aa + ba, ab + bb, ac + bc
+    both = sa * sb - sc**2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        far = (sa * (ay - by) ** 2 + sb * (ax - bx) ** 2) / (both + eps) * 0.25
+        slant = sc * (bx - ax) * (ay - by) / (both + eps) * 0.5
+        alone = np.sqrt((aa * ab - ac**2).clip(0) * (ba * bb - bc**2).clip(0))
+        form = np.log(both / (4 * alone + eps) + eps) * 0.5
+        distance = np.clip(far + slant + form, eps, 100)
+        ratio: Array = 1 - np.sqrt(1 - np.exp(-distance) + eps)
+    return ratio
+
+
+def _normal(boxes: Array) -> tuple[Array, ...]:
+    """Centre and the three numbers of the covariance."""
+    x, y, w, h, angle = boxes.T
+    a, b = w**2 / 12, h**2 / 12
+    cos, sin = np.cos(angle), np.sin(angle)
+    return x, y, a * cos**2 + b * sin**2, a * sin**2 + b * cos**2, (a - b) * cos * sin
+
+
+def nms(
+    boxes: Array, scores: Array, overlap: float, classes: Array | None = None, most: int | None = None
+) -> Rows:
+    """Rows of the boxes that stay, best first: those that overlap no better one by more than ``overlap``.
+
+    The earlier of equal scores is the better one. With ``classes``, only boxes of one class suppress each other.
+
+    Examples:
+        >>> boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], np.float32)
+        >>> nms(boxes, np.array([0.8, 0.9, 0.7]), 0.5).tolist()
+        [1, 2]
+    """
+    return _suppressed(boxes, scores, overlap, classes, most, overlaps)
+
+
+def best_upright(boxes: Array, scores: Array, classes: Array, limits: Limits) -> Rows:
+    """Rows that stay of upright boxes."""
+    return nms(boxes, scores, limits.overlap, None if limits.across else classes, limits.most)
+
+
+def best_rotated(boxes: Array, scores: Array, classes: Array, limits: Limits) -> Rows:
+    """Rows that stay of turned boxes; as ultralytics, a box goes at exactly the limit, too, and boxes gone still suppress."""
+    order = np.argsort(-scores, kind="stable")
+    kept = []
+    for start in range(0, len(order), _FEW):
+        rows = order[start : start + _FEW]
+        better = order[: start + len(rows)]
+        ratio = rotated_overlaps(boxes[better], boxes[rows]) >= np.float32(limits.overlap)
+        if not limits.across:
+            ratio &= classes[better][:, None] == classes[rows]
+        earlier = np.arange(len(better))[:, None] < start + np.arange(len(rows))
+        kept.append(rows[~(ratio & earlier).any(axis=0)])
+        if sum(map(len, kept)) >= limits.most:
+            break
+    return np.concatenate(kept)[: limits.most] if kept else order
+
+
+def _suppressed(
+    boxes: Array, scores: Array, overlap: float, classes: Array | None, most: int | None, measure: Measure
+) -> Rows:
+    order: Rows = np.argsort(-scores, kind="stable")
+    most = len(order) if most is None else most
+    if len(order) <= _FEW:
+        return _of_few(boxes, order, overlap, classes, measure)[:most]
+    return _of_many(boxes, order, overlap, classes, most, measure)
+
+
+def _of_few(boxes: Array, order: Rows, overlap: float, classes: Array | None, measure: Measure) -> Rows:
+    """All pairs at once; the walk itself is over bits of integers."""
+    sorted_boxes = boxes[order]
+    close = measure(sorted_boxes, sorted_boxes) > np.float32(overlap)
+    if classes is not None:
+        kinds = classes[order]
+        close &= kinds[:, None] == kinds
+    bits = np.packbits(close, axis=1, bitorder="little")
+    gone, kept = 0, []
+    for row, raw in enumerate(bits):
+        if not gone >> row & 1:
+            kept.append(row)
+            gone |= int.from_bytes(raw.tobytes(), "little")
+    return order[kept]
+
+
+def _of_many(
+    boxes: Array, order: Rows, overlap: float, classes: Array | None, most: int, measure: Measure
+) -> Rows:
+    """One walk from the best down: each that stays removes what overlaps it."""
+    kept = []
+    while len(order) and len(kept) < most:
+        first, order = order[0], order[1:]
+        kept.append(first)
+        close = measure(boxes[first : first + 1], boxes[order])[0] > np.float32(overlap)
+        if classes is not None:
+            close &= classes[order] == classes[first]
+        order = order[~close]
+    return np.array(kept, np.intp)
