@@ -6,12 +6,10 @@ import base64
 import concurrent.futures
 import io
 import json
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -35,7 +33,8 @@ SCENE = ROOT / "examples" / "detect" / "scene.jpg"
 RESNET = ROOT / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"
 DIGIT = ROOT / "examples" / "resnet18" / "digit_224.png"
 BATCH = ROOT / "tests" / "data" / "batch_four.rk3588.i8.rknn"
-UNKNOWN = ROOT / "tests" / "data" / "broadcast.rk3588.fp16.rknn"  # two inputs, twelve outputs
+TWO = ROOT / "tests" / "data" / "broadcast.rk3588.fp16.rknn"  # two inputs
+UNKNOWN = ROOT / "tests" / "data" / "softmaxes.rk3588.i8.rknn"  # four outputs that are no head's
 FOUND = "/v1/vision/detect?model=detect_for_RK3588"
 
 
@@ -51,7 +50,7 @@ def settings(*files: Path, **options: Any) -> ServerSettings:
 
 @pytest.fixture(scope="module")
 def seeing() -> Iterator[Served]:
-    with running(settings(DETECT, RESNET, UNKNOWN, metrics=True)) as served:
+    with running(settings(DETECT, RESNET, TWO, UNKNOWN, metrics=True)) as served:
         yield served
 
 
@@ -86,7 +85,9 @@ def test_it_finds_what_the_library_finds(seeing: Served) -> None:
 
 
 def test_a_class_of_a_picture(seeing: Served) -> None:
-    told = seeing.http.post("/v1/vision/classify?model=resnet18_for_RK3588&most=3", content=DIGIT.read_bytes())
+    told = seeing.http.post(
+        "/v1/vision/classify?model=resnet18_for_RK3588&most=3", content=DIGIT.read_bytes()
+    )
     assert told.status_code == 200, told.text
     found = told.json()["found"]
     with open_vision(RESNET, backend="cpu") as model:
@@ -147,7 +148,8 @@ def test_the_networks_and_what_they_are_for(seeing: Served) -> None:
 def test_curl_gets_it(seeing: Served) -> None:
     needs("curl")
     address = f"{seeing.url}{FOUND}"
-    for words in (["--data-binary", f"@{SCENE}"], ["-T", str(SCENE), "-X", "POST"], ["-F", f"image=@{SCENE}"]):
+    raw = ["-H", "Content-Type: image/jpeg", "--data-binary", f"@{SCENE}"]
+    for words in (raw, ["-T", str(SCENE), "-X", "POST"], ["-F", f"image=@{SCENE}"]):
         done = subprocess.run(["curl", "-sS", "--fail", *words, address], capture_output=True, check=True)
         assert json.loads(done.stdout)["found"], words
 
@@ -157,10 +159,14 @@ def test_curl_gets_it(seeing: Served) -> None:
 
 def test_they_are_counted(seeing: Served) -> None:
     def count() -> tuple[float, float]:
-        lines = dict(line.rsplit(" ", 1) for line in seeing.http.get("/metrics").text.splitlines() if line[0] != "#")
-        route = [float(n) for name, n in lines.items() if "requests_total" in name and "/v1/vision/detect" in name and "200" in name]
-        (network,) = [float(n) for name, n in lines.items() if name == 'rknnlite_network_requests_total{model="detect_for_RK3588"}']
-        return sum(route), network
+        rows = [line.rsplit(" ", 1) for line in seeing.http.get("/metrics").text.splitlines()]
+        wanted = 'rknnlite_network_requests_total{model="detect_for_RK3588"}'
+        routes = [
+            value
+            for name, value in rows
+            if name.startswith("rknnlite_requests_total") and "/v1/vision/detect" in name and "200" in name
+        ]
+        return sum(map(float, routes)), sum(float(value) for name, value in rows if name == wanted)
 
     before = count()
     assert seeing.http.post(FOUND, content=SCENE.read_bytes()).status_code == 200
@@ -169,17 +175,317 @@ def test_they_are_counted(seeing: Served) -> None:
 
 def test_a_key_is_needed_and_its_limits_hold() -> None:
     with running(settings(DETECT, api_keys=("secret", "poor requests=1"))) as server:
+
         def ask(key: str) -> Any:
-            return server.http.post("/v1/vision/detect", content=picture_of(8, 8), headers={"Authorization": f"Bearer {key}"})
+            return server.http.post(
+                "/v1/vision/detect", content=picture_of(8, 8), headers={"Authorization": f"Bearer {key}"}
+            )
 
         assert ask("wrong").status_code == 401 and server.http.get("/v1/vision/models").status_code == 401
-        assert [ask("secret").status_code, ask("poor").status_code, ask("poor").status_code] == [200, 200, 429]
+        assert [ask("secret").status_code, ask("poor").status_code, ask("poor").status_code] == [
+            200,
+            200,
+            429,
+        ]
 
 
-def test_a_full_queue_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_queue_is_told() -> None:
     with running(settings(DETECT, queue=0)) as server:
         (network,) = server.state.repository.loaded
-        network.turnstile._size = network.turnstile._most = 0
+        network.turnstile._inside = network.turnstile.size
         status, text = error_of(server.http.post("/v1/vision/detect", content=picture_of(8, 8)))
         assert status == 503 and "try again later" in text
         assert server.state.repository.room.used == 0
+
+
+# -- what heads tell, as JSON and drawn ---------------------------------------------------------------------
+
+
+class Telling(Head):
+    """A head of a network that tells what a test says, whatever the outputs are."""
+
+    family, classes, size = "telling", 2, (224, 224)
+    task: Task = Task.DETECT
+    result: Any = None
+    shapes: ClassVar[list[tuple[int, ...]]] = []
+
+    def _picture(self, outputs: Any, limits: Limits) -> Any:
+        Telling.shapes.append(outputs[0].shape)
+        return self.result
+
+
+def told(task: Task, result: Any) -> None:
+    Telling.task, Telling.result = task, result
+
+
+@pytest.fixture(scope="module")
+def telling() -> Iterator[Served]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sights, "recognise", lambda inputs, outputs, hint="": Telling(inputs, outputs))
+        with running(settings(RESNET, window_ms=2000)) as served:
+            yield served
+
+
+def mask_of(*rows: int) -> Any:
+    """Of a picture of 224 x 224: these rows of it."""
+    mask = np.zeros((224, 224), bool)
+    mask[list(rows)] = True
+    return mask
+
+
+def test_masks_keypoints_and_turned_boxes(telling: Served) -> None:
+    masks = np.stack([mask_of(*range(10, 20)), mask_of(3)])
+    things = Detections(
+        np.array([[0, 10, 224, 20], [0, 3, 224, 4]]), np.array([0.9, 0.5]), np.array([1, 0]), np.array([[[5, 6, 1.0]]] * 2),
+        np.array([[112, 15, 224, 10, 0.5]] * 2), masks,
+    )  # fmt: skip
+    told(Task.INSTANCE, things)
+    data = picture_of(448, 448)
+
+    def found(query: str = "") -> list[dict[str, Any]]:
+        answer = telling.http.post(f"/v1/vision/segment?labels=cat,dog{query}", content=data)
+        assert answer.status_code == 200, answer.text
+        rows: list[dict[str, Any]] = answer.json()["found"]
+        return rows
+
+    first, second = found()
+    assert (first["label"], first["box"], second["label"]) == ("dog", [0, 20, 448, 40], "cat")
+    assert first["keypoints"] == [[10, 12, 1]] and first["rotated"] == [224, 30, 448, 20, 0.5]
+    assert first["mask"]["shape"] == [448, 448] and first["mask"]["counts"][:3] == [20, 20, 428]
+    assert "mask" not in found("&masks=none")[0]
+    for one, rows in zip(found("&masks=png"), ((20, 40), (6, 8))):
+        mask = np.asarray(Image.open(io.BytesIO(base64.b64decode(one["mask"]["png"]))))
+        assert mask.shape == (448, 448) and mask.dtype == bool
+        assert np.flatnonzero(mask.all(axis=1)).tolist() == list(range(*rows)) and mask.sum() == 448 * (
+            rows[1] - rows[0]
+        )
+    drawn = telling.http.post("/v1/vision/segment?draw=1", content=data)
+    pixels = np.asarray(Image.open(io.BytesIO(drawn.content)).convert("RGB"))
+    assert pixels.shape == (448, 448, 3) and (pixels[30, 300] != 90).any() and (pixels[200, 400] == 90).all()
+
+
+def test_counts_are_those_of_coco(telling: Served) -> None:
+    coco = pytest.importorskip("pycocotools.mask")
+    mask = np.random.default_rng(0).random((224, 224)) > 0.6
+    told(
+        Task.INSTANCE, Detections(np.array([[0, 0, 9, 9]]), np.array([0.9]), np.array([1]), masks=mask[None])
+    )
+    answer = telling.http.post("/v1/vision/segment", content=picture_of(224, 224)).json()["found"][0]["mask"]
+    runs = coco.frPyObjects({"size": answer["shape"], "counts": answer["counts"]}, *answer["shape"])
+    assert (coco.decode(runs) == mask).all()
+
+
+def test_classes_of_pixels_words_and_poses(telling: Served) -> None:
+    data = picture_of(224, 224)
+
+    def found(route: str, task: Task, result: Any) -> Any:
+        told(task, result)
+        answer = telling.http.post(f"/v1/vision/{route}", content=data)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["found"]
+
+    classes = np.zeros((224, 224), np.uint8)
+    classes[:56] = 1
+    regions = found("segment", Task.SEMANTIC, Segments(classes))
+    assert [(one["class"], one["share"]) for one in regions] == [(0, 0.75), (1, 0.25)]
+    assert regions[1]["mask"]["counts"][:3] == [0, 56, 168]
+    assert found("read", Task.READ, Words("A1 ünd", 0.5)) == [{"text": "A1 ünd", "score": 0.5}]
+    points = Detections(np.array([[0, 0, 9, 9]]), np.array([1]), np.array([0]), np.array([[[1, 2, 0.5]]]))
+    assert found("pose", Task.POSE, points) == found("detect", Task.POSE, points)
+
+
+def test_a_route_for_another_task_says_which_is_right(telling: Served) -> None:
+    for task, route, wanted in (
+        (Task.CLASSIFY, "detect", "POST /v1/vision/classify is for it"), (Task.POSE, "read", "POST /v1/vision/pose is for it"),
+        (Task.EMBED, "classify", "no route is for it"),
+    ):  # fmt: skip
+        told(task, Embedding(np.zeros(3)))
+        status, text = error_of(telling.http.post(f"/v1/vision/{route}", content=picture_of(8, 8)))
+        assert status == 400 and wanted in text and "telling" in text
+
+
+def test_labels_that_do_not_match_are_refused(telling: Served) -> None:
+    told(Task.DETECT, Detections(np.array([[0, 0, 9, 9]]), np.array([1]), np.array([1])))
+    data = picture_of(8, 8)
+    for labels, status in (
+        ("a,b", 200),
+        ("a\nb", 200),
+        ("a,b,c", 400),
+        ("", 400),
+        ("/etc/passwd", 400),
+        ("coco", 400),
+    ):
+        answer = telling.http.post("/v1/vision/detect", files={"image": data}, data={"labels": labels})
+        assert answer.status_code == status, (labels, answer.text)
+        assert "root" not in answer.text
+    named = telling.http.post("/v1/vision/detect", files={"image": data, "labels": ("names.txt", b"a\nb\n")})
+    assert named.json()["found"][0]["label"] == "b"
+    for given in (["a", "b"], ["a"], [1, 2], {"a": 1}):
+        text = base64.b64encode(data).decode()
+        answer = telling.http.post("/v1/vision/detect", json={"image": text, "labels": given})
+        assert answer.status_code == (200 if given == ["a", "b"] else 400), answer.text
+
+
+def test_requests_share_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sights, "recognise", lambda inputs, outputs, hint="": Telling(inputs, outputs))
+    told(Task.DETECT, Detections(np.zeros((0, 4)), np.zeros(0), np.zeros(0)))
+    with running(settings(BATCH, window_ms=5000)) as server:
+        (network,) = server.state.repository.loaded
+        assert network.rows == 4
+        Telling.shapes.clear()
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            answers = list(
+                threads.map(
+                    lambda n: server.http.post("/v1/vision/detect", content=picture_of(20 + n, 24)), range(4)
+                )
+            )
+        assert [answer.status_code for answer in answers] == [200] * 4
+        assert [answer.json()["width"] for answer in answers] == [20, 21, 22, 23]
+        assert network.statistics.execution_count == 1 and network.statistics.inference_count == 4
+        assert {shape[0] for shape in Telling.shapes} == {network.pool.outputs[0].dims[0] // 4}
+
+
+# -- what is refused, and how -------------------------------------------------------------------------------
+
+
+def test_what_is_no_picture_is_told(seeing: Served) -> None:
+    whole = SCENE.read_bytes()
+    for data, text in (
+        (b"", "there is no picture"), (b"no picture", "the picture is no picture that"), (whole[:2000], "no picture that"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(50), "no picture that"),
+    ):  # fmt: skip
+        status, message = error_of(seeing.http.post(FOUND, content=data))
+        assert status == 400 and text in message, message
+        status, message = error_of(seeing.http.post(FOUND, json={"image": base64.b64encode(data).decode()}))
+        assert status == 400 and text in message, message
+    for image, text in (
+        ("http://example.org/a.png", "nothing is fetched"),
+        ("%%%", "base64"),
+        (7, "must be text"),
+    ):
+        status, message = error_of(seeing.http.post(FOUND, json={"image": image}))
+        assert status == 400 and text in message
+    status, message = error_of(seeing.http.post(FOUND, files={"picture": whole}))
+    assert status == 400 and "files are named image" in message
+    assert seeing.state.repository.room.used == 0
+
+
+def test_pictures_of_all_kinds_are_seen(seeing: Served) -> None:
+    deep = np.full((40, 50), 40000, np.uint16)
+    clear = np.full((40, 50, 4), 128, np.uint8)
+    for data in (
+        picture_of(1, 1),
+        picture_of(1, 700),
+        png(deep),
+        png(clear),
+        png(np.zeros((9, 9), np.uint8)),
+    ):
+        assert seeing.http.post(FOUND, content=data).status_code == 200
+    turned = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter to the right
+    Image.new("RGB", (30, 60)).save(turned, "JPEG", exif=exif)
+    answer = seeing.http.post(FOUND, content=turned.getvalue()).json()
+    assert (answer["width"], answer["height"]) == (60, 30)
+
+
+def test_a_picture_of_100_megapixels_is_refused_before_it_is_unpacked(seeing: Served) -> None:
+    file = io.BytesIO()
+    Image.new("1", (10_000, 10_000)).save(file, "PNG")
+    status, text = error_of(seeing.http.post(FOUND, content=file.getvalue()))
+    assert status == 400 and "10000 x 10000 is too large" in text
+    assert seeing.state.repository.room.used == 0
+
+
+def test_a_body_that_is_too_large_is_refused() -> None:
+    with running(settings(DETECT, max_body=1000)) as server:
+        status, text = error_of(server.http.post("/v1/vision/detect", content=bytes(1001)))
+        assert status == 413 and "1000 bytes" in text
+        text_of_many = "A" * 2000
+        assert error_of(server.http.post("/v1/vision/detect", json={"image": text_of_many}))[0] == 413
+        assert error_of(server.http.post("/v1/vision/detect", files={"image": bytes(1000)}))[0] == 413
+        assert server.state.repository.room.used == 0
+
+
+def test_networks_that_are_not_there_or_not_for_pictures(seeing: Served) -> None:
+    data = picture_of(8, 8)
+    status, text = error_of(seeing.http.post("/v1/vision/detect?model=none", content=data))
+    assert status == 404 and "'none' does not exist" in text
+    status, text = error_of(seeing.http.post("/v1/vision/detect", content=data))
+    assert status == 400 and "model is missing" in text and "detect_for_RK3588" in text
+    status, text = error_of(seeing.http.post(f"/v1/vision/detect?model={TWO.stem}", content=data))
+    assert status == 422 and "the model has 2 inputs (in0, in1); a picture goes into one" in text
+    status, text = error_of(seeing.http.post(f"/v1/vision/detect?model={UNKNOWN.stem}", content=data))
+    assert status == 422 and "seen: " in text
+    with pytest.raises(UnknownHead) as refused:
+        open_vision(UNKNOWN, backend="cpu")
+    assert str(refused.value) in text
+    status, text = error_of(seeing.http.post(f"{FOUND}&head=yolov99", content=data))
+    assert status == 422 and "yolov99" in text
+    (network, *_) = seeing.state.repository.loaded
+    assert all(worker.replaced == 0 for worker in network.pool.stats().workers)
+
+
+def test_a_server_without_networks_says_so() -> None:
+    with running(ServerSettings(models=(MODEL,))) as server:
+        status, text = error_of(server.http.post("/v1/vision/detect", content=picture_of(8, 8)))
+        assert status == 400 and "loaded: none" in text
+        assert server.http.get("/v1/vision/models").json()["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("score=2", "score is 2"), ("score=nan", "score is"), ("score=much", "score is"), ("most=0", "most is 0"),
+        ("most=1.5", "most is 1.5"), ("overlap=-1", "overlap is -1"), ("masks=svg", "one of rle, png, none"),
+        ("fit=tight", "one of letterbox, stretch, crop"), ("draw=maybe", "true or false"), ("scores=1", "'scores' is unknown"),
+        ("score=0.5&score=0.6", "there 2 times"),
+    ],
+)  # fmt: skip
+def test_fields_that_are_wrong_are_named(seeing: Served, query: str, text: str) -> None:
+    status, message = error_of(seeing.http.post(f"{FOUND}&{query}", content=SCENE.read_bytes()))
+    assert status == 400 and text in message
+
+
+def test_outputs_that_are_no_numbers_are_told(seeing: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    (network,) = [one for one in seeing.state.repository.loaded if one.name == "detect_for_RK3588"]
+    real = network.infer
+
+    async def broken(request: Any) -> Any:
+        response = await real(request)
+        for tensor in response.outputs:
+            tensor.data = np.full(tensor.data.shape, np.nan, np.float32)
+        return response
+
+    monkeypatch.setattr(network, "infer", broken)
+    status, text = error_of(seeing.http.post(FOUND, content=SCENE.read_bytes()))
+    assert status == 422 and "detect_for_RK3588: output sides8 holds NaN" in text
+
+
+def test_infinite_places_are_told(telling: Served) -> None:
+    points = Detections(
+        np.array([[0, 0, 9, 9]]), np.array([1]), np.array([0]), np.array([[[np.inf, 2, 0.5]]])
+    )
+    told(Task.POSE, points)
+    status, text = error_of(telling.http.post("/v1/vision/pose", content=picture_of(8, 8)))
+    assert status == 422 and "infinite or no number" in text
+
+
+def test_more_masks_than_fit_are_refused(telling: Served) -> None:
+    many = Detections(np.zeros((300, 4)), np.ones(300), np.zeros(300), masks=np.zeros((300, 8, 8), bool))
+    told(Task.INSTANCE, many)
+    wide = picture_of(2000, 1000)
+    status, text = error_of(telling.http.post("/v1/vision/segment", content=wide))
+    assert status == 400 and "300 masks of 2000 x 1000" in text and "masks=none" in text
+    assert len(telling.http.post("/v1/vision/segment?masks=none", content=wide).json()["found"]) == 300
+
+
+def test_nothing_stays_behind(seeing: Served) -> None:
+    until(lambda: not any(one.turnstile.running or one._kept for one in seeing.state.repository.loaded))
+    assert seeing.state.repository.room.used == 0
+
+
+def test_a_mask_as_a_file() -> None:
+    for size in ((1, 1), (7, 9), (3, 16)):
+        mask = np.random.default_rng(1).random(size) > 0.5
+        assert (np.asarray(Image.open(io.BytesIO(mask_file(mask)))) == mask).all()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 from rknnlite_vision.heads.head import UnknownHead
 from rknnlite_vision.heads.recognise import hint_of, recognise
+
+from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 IMAGE = [TensorAttr(0, "images", (1, 128, 128, 3), DType.UINT8, Layout.NHWC)]
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Optional
 
+from rknnlite_vision.before.preparation import Way
 from rknnlite_vision.heads.head import Limits
+from rknnlite_vision.labels import COCO, labels_of_text
 from starlette.requests import Request
 
 from ..async_helpers import in_thread
@@ -14,27 +17,50 @@ from ..form_body import Form, read_form
 from ..media import of_base64, of_data_url
 from ..request_body import Body, read_body, read_json
 
-__all__ = ["FORMS", "JSON", "Asked", "read_asked"]
+__all__ = ["FORMS", "JSON", "Asked", "View", "read_asked"]
 
 JSON = "application/json"
 FORMS = {"image/png": ".png", "image/jpeg": ".jpg"}
 """Media types of drawn pictures, and the endings of such files."""
-_FIELDS = ("model", "score", "overlap", "most", "across", "masks", "draw")
+_FIELDS = (
+    "model", "score", "overlap", "most", "across", "labels", "head", "fit", "bgr", "masks", "draw",
+)  # fmt: skip
 _NUMBERS = ("score", "overlap", "most")
-_FLAGS = ("across", "draw")
+_FLAGS = ("across", "bgr", "draw")
 _MASKS = ("rle", "png", "none")
+_FITS = tuple(way.value for way in Way)
 _MOST_FOUND = 100_000
 _USUAL = Limits()
 
 
 @dataclass(frozen=True)
+class View:
+    """How a network is to be taken: words for its head, names of its classes, how a picture becomes the input. None, empty or
+    False: as the network itself tells, or as is usual."""
+
+    head: str = ""
+    labels: Optional[list[str]] = None
+    fit: Optional[Way] = None
+    bgr: bool = False
+
+
+@dataclass(frozen=True)
 class Asked:
-    """``picture`` is what a file holds; ``model`` is empty where the request names none; ``masks`` is rle, png or none; ``form``
-    is the media type of the answer."""
+    """What a request says.
+
+    Attributes:
+        picture: what a file holds.
+        model: empty where none is named.
+        limits: what of the found is kept.
+        view: what is known of the network better than it tells itself.
+        masks: rle, png or none.
+        form: media type of the answer.
+    """
 
     picture: bytes
     model: str
     limits: Limits
+    view: View
     masks: str
     form: str
 
@@ -54,6 +80,8 @@ async def read_asked(request: Request, limit: int, take: Callable[[int], None]) 
     elif kind == "multipart/form-data":
         form = await read_form(request, limit, take)
         body, picture = form.body(_NUMBERS, _FLAGS), form.file("image")
+        if "labels" in form.files:
+            body = Body({**body.fields, "labels": form.file("labels").decode("utf-8-sig", "replace")})
     else:
         body, picture = Body({}), await read_body(request, limit, take)
     if not picture:
@@ -76,8 +104,23 @@ def _asked(told: Body, picture: bytes, accept: str) -> Asked:
         told.whole("most", _USUAL.most, 1, _MOST_FOUND),
         told.flag("across"),
     )
+    fit = told.text("fit", choices=_FITS)
+    view = View(told.text("head"), _labels(told), Way(fit) if fit else None, told.flag("bgr"))
     masks = told.text("masks", _MASKS[0], _MASKS)
-    return Asked(picture, told.text("model"), limits, masks, _form(accept, told.flag("draw")))
+    return Asked(picture, told.text("model"), limits, view, masks, _form(accept, told.flag("draw")))
+
+
+def _labels(told: Body) -> Optional[list[str]]:
+    """Names of classes: a list, ``coco``, or a text: lines, words with commas, JSON."""
+    given = told.fields.get("labels")
+    if given is None:
+        return None
+    if isinstance(given, list) and given and all(isinstance(label, str) for label in given):
+        return given
+    labels = list(COCO) if given == "coco" else labels_of_text(given) if isinstance(given, str) else []
+    if not labels:
+        raise told.wrong("labels", "coco, a list of names, or a text with one in a line or between commas")
+    return labels
 
 
 def _form(accept: str, draw: bool) -> str:

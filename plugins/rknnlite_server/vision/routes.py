@@ -62,7 +62,7 @@ async def _look(route: str, request: Request) -> Response:
         asked = await read_asked(request, state.settings.max_body, held.take)
         network = await _network(repository, asked.model)
         with network.kept():
-            sight = await sight_of(network)
+            sight = await sight_of(network, asked.view)
             sight.check(route)
             work = within(_answer(network, sight, asked), state.settings.timeout)
             try:
@@ -87,7 +87,7 @@ async def _network(repository: Repository, name: str) -> ServedNetwork:
 
 async def _answer(network: ServedNetwork, sight: Sight, asked: Asked) -> bytes:
     """The picture goes to where all requests of the network are, as one row of a batch."""
-    run, placement = await in_thread_of(_ASIDE, sight.prepared, asked.picture)
+    run, placement = await in_thread_of(_ASIDE, sight.prepared, asked.picture, asked.view)
     response = await network.infer(run)
     took = response.parameters.get("run_us", 0)
     result = await in_thread_of(_ASIDE, sight.found, response, asked.limits)

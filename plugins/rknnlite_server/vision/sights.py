@@ -10,13 +10,13 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_protocol.requests import InferRequest, InferResponse, Tensor
-from rknnlite_vision.heads.head import Limits, Task
-from rknnlite_vision.heads.recognise import recognise
+from rknnlite_vision.heads.head import Limits, Task, UnknownHead
+from rknnlite_vision.heads.recognise import hint_of, recognise
 from rknnlite_vision.model import VisionModel
 from rknnlite_vision.placement import Placement
 from rknnlite_vision.results import Result
 
-from rknnlite.errors import RknnError
+from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.files.pictures import decode_whole
 from rknnlite.spi import Context
 from rknnlite.tensor import TensorAttr
@@ -24,10 +24,12 @@ from rknnlite.tensor import TensorAttr
 from ..errors import ApiError, bad_request
 from ..media import MOST_PIXELS
 from ..networks.network import ServedNetwork
+from .asked import View
 
 __all__ = ["ROUTES", "Sight", "pixels_of", "sight_of"]
 
 Pixels = NDArray[np.uint8]
+_USUAL = View()
 ROUTES: dict[str, tuple[Task, ...]] = {
     "detect": (Task.DETECT, Task.ROTATED, Task.POSE, Task.INSTANCE),
     "classify": (Task.CLASSIFY,),
@@ -60,9 +62,10 @@ class Sight:
                 f"{self.name} is for another task: {head.task.value} ({head.family}); {there}", "model"
             )
 
-    def prepared(self, picture: bytes) -> tuple[InferRequest, Placement]:
+    def prepared(self, picture: bytes, view: View) -> tuple[InferRequest, Placement]:
         """A run of the network on the picture in a file, and where that lies in the input. Raises InputInvalid."""
         preparation = self.model.preparation
+        preparation = replace(preparation, way=view.fit or preparation.way, bgr=view.bgr)
         array, placement = preparation(pixels_of(picture))
         rows = np.repeat(array, self.rows, axis=0) if self.rows > 1 else array
         layout: dict[str, Any] = {"layout": "nchw"} if preparation.nchw else {}
@@ -81,15 +84,19 @@ class Sight:
 _sights: weakref.WeakKeyDictionary[ServedNetwork, Sight] = weakref.WeakKeyDictionary()
 
 
-async def sight_of(network: ServedNetwork) -> Sight:
-    """What lies around a network, found out with the first request. Raises ApiError for one that is not for pictures."""
-    sight = _sights.get(network)
+async def sight_of(network: ServedNetwork, view: View = _USUAL) -> Sight:
+    """What lies around a network; what it tells itself is found out once. Raises ApiError for one that is not for pictures."""
+    usual = not view.head and view.labels is None
+    sight = _sights.get(network) if usual else None
     if sight is None:
-        model = await network.call(_model, network.rows)
+        model = await network.call(_model, network.name, network.rows, view)
+        if isinstance(model, ParamInvalid):
+            raise bad_request(str(model), "labels")
         if isinstance(model, RknnError):
             raise ApiError(422, "invalid_request_error", f"{network.name}: {model}", "model")
-        rows = model.context.inputs[0].dims[0] // network.rows
-        sight = _sights[network] = Sight(network.name, model, rows)
+        sight = Sight(network.name, model, model.context.inputs[0].dims[0] // network.rows)
+        if usual:
+            _sights[network] = sight
     return sight
 
 
@@ -108,11 +115,18 @@ def no_numbers(name: str, what: str) -> ApiError:
     )
 
 
-def _model(context: Context, parts: int) -> Union[VisionModel, RknnError]:
+def _model(context: Context, name: str, parts: int, view: View) -> Union[VisionModel, RknnError]:
     """The decoder for one row of a batch. An error is returned: one that is raised would put the context in doubt."""
+    inputs, outputs = _one(context.inputs, parts), _one(context.outputs, parts)
     try:
-        head = recognise(_one(context.inputs, parts), _one(context.outputs, parts))
-        return VisionModel(context, head)
+        try:
+            head = recognise(inputs, outputs, view.head)
+        except UnknownHead:
+            hint = hint_of(name)
+            if view.head or not hint:
+                raise
+            head = recognise(inputs, outputs, hint)
+        return VisionModel(context, head, labels=view.labels)
     except RknnError as error:
         return error
 
