@@ -14,7 +14,7 @@ pytest.importorskip("PIL.Image")
 from rknnlite_vision.heads.head import Task
 from rknnlite_vision.results import Detections, Words
 
-from .conftest import MODEL, Served, running
+from .conftest import MODEL, Served, running, until
 from .test_page import drop, press, set_field
 from .test_page_views import SMALL, show
 from .test_vision import DETECT, FOUND, SCENE, TWO, picture_of, settings, told
