@@ -15,6 +15,8 @@ from tests.support.needs import skip_for_want
 from .conftest import DIGIT, RESNET, Call
 
 TINY = EXAMPLES / "llm_chat" / "models" / "tiny"
+DETECT = EXAMPLES / "detect" / "detect_for_RK3588.rknn"
+SCENE = EXAMPLES / "detect" / "scene.jpg"
 TRAINED = EXAMPLES / "llm_chat" / "trained"
 NAMES = {
     "model": "the model file, as it was given",
@@ -42,6 +44,11 @@ NAMES = {
     "core_mask": "bits of NPU cores",
     "runs": "how often",
     "fps": "frames per second",
+    "source": "a picture, film, camera or address that was looked at",
+    "found": "what is in a picture, best first",
+    "label": "the name of a class",
+    "score": "how sure, 0 to 1",
+    "box": "x1, y1, x2, y2 in pixels of the picture",
     "problem": "what is wrong with it; empty: nothing",
     "remedy": "what to do about it",
     "error": "why a command failed",
@@ -82,6 +89,8 @@ COMMANDS: list[tuple[Any, ...]] = [
     ("perf", RESNET, "--npu"),
     ("compare", RESNET, RESNET),
     ("compare", RESNET, DIGIT, "--ways"),
+    ("detect", DETECT, SCENE),
+    ("classify", RESNET, DIGIT),
     ("devices",),
     ("plugins",),
     ("chat", TINY, "--ask", "hi", "--max-new-tokens", "4"),

@@ -43,6 +43,7 @@ COMMANDS = {
     "pkg-config": ("pkg-config",),
     "dpkg": ("dpkg-deb",),
     "runc": ("runc", "/usr/sbin/runc"),
+    "ffmpeg": ("ffmpeg",),
 }
 """Debian package -> commands of which one is enough."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,13 @@ from rknnlite.spi import Context
 from rknnlite.tensor import Layout
 
 from ..placement import Placement
-from .resizing import grey, has_opencv, resize_into
+from .frame import Frame
+from .resizing import grey, opencv_agrees, resize_into
 
 __all__ = ["Preparation", "Way"]
 
 Array = NDArray[Any]
+Picture = Union[Array, Frame]
 _MOST_CUT = (
     16  # CROP: the long side may be so many of the short one; all of it is scaled before the middle is taken
 )
@@ -77,7 +79,7 @@ class Preparation:
             raise ParamInvalid(
                 f"Preparation: by is {self.by!r}, must be 'opencv' or 'numpy', or empty for either"
             )
-        object.__setattr__(self, "by", self.by or ("opencv" if has_opencv() else "numpy"))
+        object.__setattr__(self, "by", self.by or ("opencv" if opencv_agrees() else "numpy"))
         object.__setattr__(self, "way", Way(self.way))
         if not 0 <= self.fill <= 255:
             raise ParamInvalid(f"Preparation: fill is {self.fill}, must be 0 to 255")
@@ -133,11 +135,11 @@ class Preparation:
             options["std"] = (255.0,)
         return cls((shape[2], shape[1]), way, fill, bgr, shape[3], first, **options)
 
-    def __call__(self, picture: Array, out: Optional[Array] = None) -> tuple[Array, Placement]:
+    def __call__(self, picture: Picture, out: Optional[Array] = None) -> tuple[Array, Placement]:
         """The input for ``Context.infer``, [1, height, width, channels] (or NCHW), and where the picture lies in it.
 
         Args:
-            picture: RGB uint8 [height, width, 3]; grey without the last axis, or with 1.
+            picture: RGB uint8 [height, width, 3]; grey without the last axis, or with 1; or a frame.
             out: an array of an earlier frame to write into, which nobody reads any more; None: a fresh one.
 
         Raises:
@@ -146,7 +148,9 @@ class Preparation:
         array = self._room(out, 1)
         return array, self._fill(array[0], picture)
 
-    def batch(self, pictures: Sequence[Array], out: Optional[Array] = None) -> tuple[Array, list[Placement]]:
+    def batch(
+        self, pictures: Sequence[Picture], out: Optional[Array] = None
+    ) -> tuple[Array, list[Placement]]:
         """One input of several pictures, which may differ in size."""
         if not len(pictures):
             raise InputInvalid("a batch of 0 pictures; give one at least")
@@ -181,16 +185,24 @@ class Preparation:
             )
         return out
 
-    def _fill(self, out: Array, picture: Array) -> Placement:
+    def _fill(self, out: Array, picture: Picture) -> Placement:
         """One picture into its part of the input."""
-        pixels = checked(picture)
+        if isinstance(picture, Frame):
+            with picture.pixels(self.by == "opencv") as pixels:
+                return self._fill_with(out, pixels)
+        return self._fill_with(out, checked(picture))
+
+    def _fill_with(self, out: Array, pixels: Array) -> Placement:
         placement = self.place((pixels.shape[1], pixels.shape[0]))
-        plain = not (self.std or self.nchw) and pixels.shape[2] == self.channels and not self.bgr
+        swapped = pixels.shape[2] == 3 and pixels.strides[2] < 0  # BGR in memory: turn what is small
+        pixels = pixels[..., ::-1] if swapped else pixels
+        plain = not (self.std or self.nchw) and pixels.shape[2] == self.channels and self.bgr == swapped
         if plain:
             self._put(out, pixels, placement)
             return placement
         square = np.empty((self.size[1], self.size[0], pixels.shape[2]), np.uint8)
         self._put(square, pixels, placement)
+        square = square[..., ::-1] if swapped else square
         if self.channels == 1 and square.shape[2] == 3:
             square = grey(square)
         target = out.transpose(1, 2, 0) if self.nchw else out

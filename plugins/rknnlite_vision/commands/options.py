@@ -55,10 +55,10 @@ def add_seeing(parser: argparse.ArgumentParser, labels: str = _LABELS) -> None:
     )
     parser.add_argument("--bgr", action="store_true", help="the model wants BGR (default: RGB)")
     parser.add_argument(
-        "--head",
+        "--hint",
         metavar="NAME",
         default="",
-        help="what the outputs are, where their names and shapes leave a choice: yolov5, ...",
+        help="what the head is, where names and shapes leave a choice: yolov5, ...",
     )
     parser.add_argument(
         "--workers",

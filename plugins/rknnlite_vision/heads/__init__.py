@@ -1,6 +1,8 @@
 """Heads: outputs of networks to what is found in a picture.
 
-* ``head``: what all are. ``recognise``: which one a network has, by names and shapes; ``seen``: what that goes by; ``families``: a row for each.
-* ``stored``: numbers as they are stored. ``candidates``: cells whose score passes. ``suppression``: of boxes that overlap, the best.
-* ``yolo_sides``: YOLOv6, v8, v9, v10, 11, 12, 26, World.
+* ``head``: what all are. ``recognise``: which one a network has, by names and shapes; ``families``: a row for each;
+  ``seen``: what they go by.
+* ``stored``: numbers as they are stored. ``candidates``: whose score passes. ``suppression``: of boxes that overlap, the best.
+* ``yolo``: what all YOLOs share. ``yolo_sides``, ``yolo_zoo``: distances to the sides, as Rockchip's zoo cuts them.
+  ``yolo_anchors``: v5 and v7. ``yolo_tables``: boxes that the network decodes. ``extras``: keypoints and masks; ``resampling``.
 """

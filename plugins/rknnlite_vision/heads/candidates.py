@@ -12,7 +12,7 @@ from rknnlite.errors import InputInvalid
 from .head import Limits
 from .stored import Stored
 
-__all__ = ["Candidates", "passing", "plausible"]
+__all__ = ["Candidates", "objects", "passing", "plausible"]
 
 Array = NDArray[Any]
 _GREATEST = 1.5
@@ -66,6 +66,24 @@ def passing(
     elif cells is None:
         cells = rows
     return Candidates(cells, stored.scores(best), classes)
+
+
+def objects(table: Array, stored: Stored, limits: Limits) -> Candidates:
+    """Of [anchors, 4 + 1 + classes, cells], with objectness before the scores, those whose product passes.
+
+    Numbers of cells are ``anchor * cells + cell``.
+    """
+    table = stored.ordered(table)
+    # a class's score may be rounded to a little above 1, so objectness alone rules out less
+    likely = table[:, 4].reshape(-1) >= stored.least(limits.score / _GREATEST, table.dtype)
+    cells = np.flatnonzero(likely)
+    anchor, cell = np.divmod(cells, table.shape[2])
+    rows = table[anchor, 4:, cell]
+    kinds = rows[:, 1:]
+    classes = kinds.argmax(axis=1)
+    scores = stored.scores(rows[:, 0]) * stored.scores(kinds[np.arange(len(cells)), classes])
+    kept = np.flatnonzero(scores >= np.float32(limits.score))
+    return Candidates(cells[kept], scores[kept], classes[kept])
 
 
 def plausible(scores: Array, family: str) -> None:

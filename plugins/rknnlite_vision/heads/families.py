@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Optional
 
+from . import yolo_tables, yolo_zoo
 from .head import Head
 from .seen import Seen
-from .yolo_sides import sides
+from .yolo_anchors import anchored, anchored_masks
 
 __all__ = ["FAMILIES", "Family"]
 
@@ -16,8 +18,8 @@ class Family(NamedTuple):
     """A family of heads.
 
     Attributes:
-        name: as messages call it, e.g. ``"YOLOv8 (9 or 6 outputs)"``.
-        hints: words that choose it where shapes are those of several.
+        name: as messages call it, e.g. ``"YOLOv8 (maps of each stride)"``.
+        hints: words that choose it where shapes are those of several; parts between ``-`` are found apart in a file's name.
         build: the head for what is seen, or None where it is not of this family. May look at ``seen.hint``, which is one of
             ``hints``, in small letters and digits only, or empty.
     """
@@ -27,11 +29,34 @@ class Family(NamedTuple):
     build: Callable[[Seen], Optional[Head]]
 
 
+_SIDES = ("yolov8", "yolov9", "yolov11", "yolo11", "yolov12", "yolo12", "yolo26", "yolo-world")
+
 FAMILIES: list[Family] = [
     Family(
-        "YOLOv6, v8, v9, v10, 11, 12, 26, World: boxes and scores of each stride",
-        ("yolov6", "yolov8", "yolov9", "yolov10", "yolo11", "yolo12", "yolo26", "yolo-world"),
-        sides,
+        "YOLOv6, 8 to 12, 26, World (maps of each stride)", ("yolov6", "yolov10", *_SIDES), yolo_zoo.separate
+    ),
+    Family("YOLOv8 with masks (maps)", tuple(f"{w}-seg" for w in _SIDES), yolo_zoo.masked),
+    Family("YOLOv8 (joined maps)", _SIDES, yolo_zoo.joined),
+    Family("YOLOv8 with keypoints (joined maps)", tuple(f"{w}-pose" for w in _SIDES), yolo_zoo.joined_pose),
+    Family(
+        "YOLOv8 with turned boxes (joined maps)", tuple(f"{w}-obb" for w in _SIDES), yolo_zoo.joined_rotated
+    ),
+    Family("YOLOv5 (maps of each stride)", ("yolov5",), partial(anchored, "yolov5")),
+    Family("YOLOv7 (maps of each stride)", ("yolov7",), partial(anchored, "yolov7")),
+    Family("YOLOv5 with masks (maps)", ("yolov5-seg",), anchored_masks),
+    Family("YOLOv8 (table)", (*_SIDES, *(f"{w}-seg" for w in _SIDES)), yolo_tables.table),
+    Family("YOLOv8 with keypoints (table)", tuple(f"{w}-pose" for w in _SIDES), yolo_tables.table_pose),
+    Family("YOLOv8 with turned boxes (table)", tuple(f"{w}-obb" for w in _SIDES), yolo_tables.table_rotated),
+    Family(
+        "YOLOv5, v7 (table)",
+        ("yolov5", "yolov7"),
+        partial(yolo_tables.with_objectness, "YOLOv5 form (5, 7), decoded", 3),
+    ),
+    Family("YOLOv6 (table)", ("yolov6",), partial(yolo_tables.with_objectness, "YOLOv6, decoded", 1)),
+    Family(
+        "YOLOv10, 26 (rows)",
+        ("yolov10", "yolo26", "yolo26-seg", "yolo26-pose", "yolo26-obb"),
+        yolo_tables.rows,
     ),
 ]
-"""All rows; the first that fits is not enough: where several fit, the caller must say which."""
+"""All rows. Where several fit, the caller must say which."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -30,6 +31,7 @@ class Map:
         stride: pixels of the picture from one cell to the next.
         last: the channels are the last dimension.
         attr: of the output.
+        first: where the channels begin, in outputs that hold several things.
     """
 
     index: int
@@ -39,13 +41,18 @@ class Map:
     stride: int
     last: bool
     attr: TensorAttr
+    first: int = 0
 
     def cells(self, outputs: Sequence[Array]) -> Array:
         """[channels, cells] of the first picture, without a copy."""
-        array = outputs[self.index][0]
+        array, part = outputs[self.index][0], slice(self.first, self.first + self.channels)
         if self.last:
-            return array.reshape(-1, self.channels).T
-        return array.reshape(self.channels, -1)
+            return array.reshape(self.height * self.width, -1)[:, part].T
+        return array.reshape(-1, self.height * self.width)[part]
+
+    def part(self, first: int, channels: int) -> Map:
+        """Some of the channels."""
+        return dataclasses.replace(self, first=self.first + first, channels=channels)
 
     def centres(self) -> Array:
         """float32 [2, cells]: x and y of the middle of each cell, in cells."""
@@ -90,6 +97,14 @@ class Seen:
     def stored(self, index: int, logits: bool = False) -> Stored:
         """How an output's numbers are stored."""
         return Stored(self.outputs[index], logits)
+
+    def cells(self) -> list[int]:
+        """How many cells the grids of networks for this size have altogether, for the strides that are in use."""
+        (w, h) = self.size
+        return [
+            sum((w // s) * (h // s) for s in strides)
+            for strides in ((8, 16, 32), (4, 8, 16, 32), (8, 16, 32, 64), (16, 32))
+        ]
 
     def index(self, attr: TensorAttr) -> int:
         """The place of an output."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Union
 
 import numpy as np
@@ -13,6 +12,8 @@ from rknnlite.tensor import DType, TensorAttr
 __all__ = ["Stored", "sigmoid"]
 
 Array = NDArray[Any]
+_REMEMBERED = 64
+"""Thresholds of an output that are looked up once: a server is asked for any."""
 
 
 def sigmoid(values: Array) -> Array:
@@ -82,13 +83,16 @@ class Stored:
         """
         key = (score, dtype.str)
         if key not in self._least:
+            if len(self._least) >= _REMEMBERED:
+                self._least.clear()
             self._least[key] = self._found(score, dtype)
         return self._least[key]
 
     def _found(self, score: float, dtype: np.dtype[Any]) -> Union[int, float]:
         if dtype.kind in "iu":
-            low, scores = np.iinfo(dtype).min, self._all_scores(dtype.str)
-            return int(low + np.searchsorted(scores, np.float32(score)))
+            limits = np.iinfo(dtype)
+            scores = self.scores(np.arange(limits.min, limits.max + 1))
+            return int(limits.min + np.searchsorted(scores, np.float32(score)))
         least = np.float32(score)
         if self.logits:
             with np.errstate(divide="ignore"):
@@ -96,13 +100,3 @@ class Stored:
                     1e-4
                 )  # scores of what is left are compared again
         return float(least)
-
-    def _all_scores(self, dtype: str) -> Array:
-        limits = np.iinfo(dtype)
-        return _all_scores(self, limits.min, limits.max)
-
-
-@lru_cache(maxsize=64)
-def _all_scores(stored: Stored, low: int, high: int) -> Array:
-    """Scores of all integers from ``low`` to ``high``."""
-    return stored.scores(np.arange(low, high + 1))

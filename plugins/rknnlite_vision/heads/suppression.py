@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .head import Limits
 
-__all__ = ["best_rotated", "best_upright", "nms", "overlaps", "rotated_overlaps"]
+__all__ = ["best_rotated", "best_upright", "nms", "overlaps", "rotated_overlaps", "upright"]
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
@@ -60,6 +60,15 @@ def _normal(boxes: Array) -> tuple[Array, ...]:
     return x, y, a * cos**2 + b * sin**2, a * sin**2 + b * cos**2, (a - b) * cos * sin
 
 
+def upright(boxes: Array) -> Array:
+    """The upright boxes [n, 4] around turned ones [n, 5]."""
+    x, y, w, h, angle = boxes.T
+    cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
+    half_w, half_h = (w * cos + h * sin) / 2, (w * sin + h * cos) / 2
+    around: Array = np.stack([x - half_w, y - half_h, x + half_w, y + half_h], axis=1)
+    return around
+
+
 def nms(
     boxes: Array, scores: Array, overlap: float, classes: Array | None = None, most: int | None = None
 ) -> Rows:
@@ -81,13 +90,13 @@ def best_upright(boxes: Array, scores: Array, classes: Array, limits: Limits) ->
 
 
 def best_rotated(boxes: Array, scores: Array, classes: Array, limits: Limits) -> Rows:
-    """Rows that stay of turned boxes; as ultralytics, a box goes at exactly the limit, too, and boxes gone still suppress."""
+    """Rows that stay of turned boxes; as ultralytics, boxes that are gone still suppress."""
     order = np.argsort(-scores, kind="stable")
     kept = []
     for start in range(0, len(order), _FEW):
         rows = order[start : start + _FEW]
         better = order[: start + len(rows)]
-        ratio = rotated_overlaps(boxes[better], boxes[rows]) >= np.float32(limits.overlap)
+        ratio = rotated_overlaps(boxes[better], boxes[rows]) > np.float32(limits.overlap)
         if not limits.across:
             ratio &= classes[better][:, None] == classes[rows]
         earlier = np.arange(len(better))[:, None] < start + np.arange(len(rows))

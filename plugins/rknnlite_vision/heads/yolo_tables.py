@@ -1,0 +1,189 @@
+"""YOLO with its boxes decoded in the network, in one table: what ultralytics exports, and the exports of YOLOv5 and v6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.tensor import TensorAttr
+
+from .candidates import objects, passing
+from .extras import Columns, Extra, Keypoints, Masks, RowColumns
+from .head import Limits, Task, UnknownHead
+from .seen import Seen
+from .stored import Stored
+from .yolo import Boxes, Yolo
+from .yolo_zoo import prototypes_of
+
+__all__ = [
+    "Rows",
+    "Table",
+    "WithObjectness",
+    "rows",
+    "table",
+    "table_pose",
+    "table_rotated",
+    "with_objectness",
+]
+
+Array = NDArray[Any]
+_COCO_POSE, _DOTA = 4 + 1 + 17 * 3, 4 + 15 + 1
+"""Numbers of a box that public networks for poses and turned boxes have, and hardly any for boxes alone."""
+
+
+def _corners(boxes: Array) -> Array:
+    """Centres and sizes [4, n] to corners [n, 4]."""
+    half = boxes[2:] / 2
+    return np.concatenate([boxes[:2] - half, boxes[:2] + half]).T
+
+
+class Table(Yolo):
+    """[1, 4 + classes + more, boxes]: centre, size, scores."""
+
+    def __init__(
+        self, seen: Seen, attr: TensorAttr, classes: int, extra: Optional[Extra], turned: bool = False
+    ) -> None:
+        super().__init__(seen, "YOLOv8 form (8, 9, 11, 12, 26, World), decoded", classes, extra)
+        self.index, self.stored, self.turned = seen.index(attr), Stored(attr), turned
+        if turned:
+            self.task = Task.ROTATED
+            self.family += ", turned boxes"
+
+    def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
+        table = outputs[self.index][0]
+        table = table.reshape(-1, table.shape[1])
+        found = passing(table[4 : 4 + self.classes], self.stored, limits)
+        boxes = self.stored.real(table[:4].take(found.cells, axis=1))
+        if self.turned:
+            angle = self.stored.real(table[-1:].take(found.cells, axis=1))
+            return Boxes(np.concatenate([boxes, angle]).T, found.scores, found.classes, found.cells)
+        return Boxes(_corners(boxes), found.scores, found.classes, found.cells)
+
+
+class WithObjectness(Yolo):
+    """[1, boxes, 4 + 1 + classes]: centre, size, objectness, scores."""
+
+    def __init__(self, seen: Seen, attr: TensorAttr, name: str) -> None:
+        super().__init__(seen, name, attr.dims[2] - 5)
+        self.stored = Stored(attr)
+
+    def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
+        table = outputs[0][0].T[None]
+        found = objects(table, self.stored, limits)
+        boxes = self.stored.real(table[0, :4].take(found.cells, axis=1))
+        return Boxes(_corners(boxes), found.scores, found.classes, found.cells)
+
+
+class Rows(Yolo):
+    """[1, boxes, 6 + more]: corners, score, class; suppressed in the network, or trained to need none."""
+
+    def __init__(self, seen: Seen, attr: TensorAttr, extra: Optional[Extra], turned: bool = False) -> None:
+        super().__init__(seen, "YOLOv10 form (10, 26), rows, not suppressed", 0, extra, suppressed=False)
+        self.index, self.stored, self.turned = seen.index(attr), Stored(attr), turned
+        self.family = self.family.replace(", 0 classes", "")
+        if turned:
+            self.task = Task.ROTATED
+            self.family += ", turned boxes"
+
+    def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
+        table = self.stored.ordered(outputs[self.index][0])
+        places = np.flatnonzero(table[:, 4] >= self.stored.least(limits.score, table.dtype))
+        found = self.stored.real(table[places])
+        numbers = np.isfinite(found[:, :6]).all(axis=1)
+        places, found = places[numbers], found[numbers]
+        boxes = found[:, [0, 1, 2, 3, 6]] if self.turned else found[:, :4]
+        return Boxes(boxes, found[:, 4], found[:, 5].round().astype(np.intp), places)
+
+
+def table(seen: Seen) -> Optional[Table]:
+    """Boxes, with masks where there are prototypes."""
+    attr = _table(seen)
+    if attr is None:
+        return None
+    found = prototypes_of(seen)
+    if found is None:
+        return None if seen.maps or attr.dims[1] < 5 else Table(seen, attr, attr.dims[1] - 4, None)
+    prototypes, others = found
+    classes = attr.dims[1] - 4 - prototypes.channels
+    if others or classes < 1:
+        return None
+    weights = Columns(seen.index(attr), attr, 4 + classes, prototypes.channels)
+    return Table(seen, attr, classes, Masks(weights, prototypes))
+
+
+def table_pose(seen: Seen) -> Optional[Table]:
+    """Boxes of one class with keypoints: by hint, or as many numbers as networks for COCO's people have."""
+    attr = _table(seen)
+    if attr is None or seen.maps or not (seen.hint or attr.dims[1] == _COCO_POSE):
+        return None
+    numbers = attr.dims[1] - 5
+    each = 3 if numbers % 3 == 0 else 2
+    if numbers < 2 or numbers % each:
+        return None
+    return Table(seen, attr, 1, Keypoints(Columns(seen.index(attr), attr, 5, numbers), each))
+
+
+def table_rotated(seen: Seen) -> Optional[Table]:
+    """Turned boxes: by hint, or as many numbers as networks for DOTA have."""
+    attr = _table(seen)
+    if attr is None or seen.maps or attr.dims[1] < 6 or not (seen.hint or attr.dims[1] == _DOTA):
+        return None
+    return Table(seen, attr, attr.dims[1] - 5, None, turned=True)
+
+
+def with_objectness(name: str, anchors: int, seen: Seen) -> Optional[WithObjectness]:
+    """A table with objectness, with ``anchors`` boxes in each cell."""
+    if seen.maps or len(seen.rows) != 1 or len(seen.rows[0].dims) != 3 or seen.rows[0].dims[2] < 6:
+        return None
+    (attr,) = seen.rows
+    if attr.dims[1] not in [anchors * cells for cells in seen.cells()]:
+        return None
+    _precise(attr)
+    return WithObjectness(seen, attr, name)
+
+
+def rows(seen: Seen) -> Optional[Rows]:
+    """Rows that need no suppression: boxes, turned boxes, keypoints, or masks where there are prototypes."""
+    if len(seen.rows) != 1 or len(seen.rows[0].dims) != 3 or seen.rows[0].dims[1] > 1000:
+        return None
+    (attr,) = seen.rows
+    index, more = seen.index(attr), attr.dims[2] - 6
+    if attr.dims[1] in seen.cells():
+        return None
+    found = prototypes_of(seen)
+    head = None
+    if found is not None and not found[1] and more == found[0].channels:
+        head = Rows(seen, attr, Masks(RowColumns(index, attr, more), found[0]))
+    elif not seen.maps and more in (0, 1):
+        head = Rows(seen, attr, None, turned=more == 1)
+    elif not seen.maps and more == 17 * 3:
+        head = Rows(seen, attr, Keypoints(RowColumns(index, attr, more)))
+    if head is not None:
+        _precise(attr)
+    return head
+
+
+def _table(seen: Seen) -> Optional[TensorAttr]:
+    """The one output [1, numbers, boxes] with a box for each cell; a last dimension of 1 may follow."""
+    if len(seen.rows) != 1:
+        return None
+    (attr,) = seen.rows
+    dims = attr.dims[:3] if len(attr.dims) == 4 and attr.dims[3] == 1 else attr.dims
+    if len(dims) != 3 or dims[2] not in seen.cells():
+        return None
+    _precise(attr)
+    return attr
+
+
+def _precise(attr: TensorAttr) -> None:
+    """Raise UnknownHead for integers with pixels and scores in one scale: no score is left between 0 and 1."""
+    step = Stored(attr).step
+    if step > 0.5:
+        raise UnknownHead(
+            f"output {attr.name} {list(attr.dims)} is {attr.dtype.short} with steps of {step:.3g}: pixels and scores share "
+            "them, so no score between 0 and 1 can be told; convert with this output in float16, or cut the network before "
+            "boxes and scores are joined, as Rockchip's model zoo does"
+        )
