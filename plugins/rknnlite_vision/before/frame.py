@@ -125,6 +125,21 @@ class Frame:
         """Width and height."""
         return self.width, self.height
 
+    @property
+    def address(self) -> int:
+        """Where its first buffer lies in memory; 0 behind a descriptor."""
+        return int(self._data[0].ctypes.data) if self._data else 0
+
+    @classmethod
+    def of(cls, picture: Array) -> Frame:
+        """A picture, RGB uint8 [height, width, 3]; copied only where its pixels do not lie side by side."""
+        if picture.strides[1:] != (3, 1) or picture.strides[0] < 3 * picture.shape[1]:
+            picture = np.ascontiguousarray(picture)
+        height, width = picture.shape[:2]
+        stride = picture.strides[0] if height > 1 else 3 * width
+        rows = np.lib.stride_tricks.as_strided(picture, (stride * (height - 1) + 3 * width,), (1,))
+        return cls("RGB", width, height, rows, strides=stride)
+
     def rgb(self, opencv: bool = False) -> Array:
         """A copy as RGB, uint8 [height, width, 3].
 

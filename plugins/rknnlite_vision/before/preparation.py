@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
-from rknnlite.spi import Context
-from rknnlite.tensor import Layout
+from rknnlite.spi import Context, Memory
+from rknnlite.tensor import DType, Layout
 
 from ..placement import Placement
 from .frame import Frame
 from .resizing import grey, opencv_agrees, resize_into
+from .rga import Surface, shared_rga
 
 __all__ = ["Preparation", "Way"]
 
@@ -54,7 +56,8 @@ class Preparation:
         mean: of each channel, in the order of the network.
         std: of each channel: floats ``(pixel - mean) / std`` are made; empty: the pixels as they are, uint8.
         zoom: of CROP, see ``Placement.crop``.
-        by: ``"opencv"`` or ``"numpy"``, whose numbers are the same; empty: OpenCV where it is installed.
+        by: what computes: ``"opencv"`` or ``"numpy"``, whose numbers are the same, or ``"rga"``, whose are its own; empty: OpenCV
+            where it is installed and gives the numbers of numpy (tried once), else numpy.
 
     Examples:
         >>> preparation = Preparation((640, 640))
@@ -75,10 +78,12 @@ class Preparation:
     by: str = ""
 
     def __post_init__(self) -> None:
-        if self.by not in ("", "opencv", "numpy"):
+        if self.by not in ("", "opencv", "numpy", "rga"):
             raise ParamInvalid(
-                f"Preparation: by is {self.by!r}, must be 'opencv' or 'numpy', or empty for either"
+                f"Preparation: by is {self.by!r}, must be 'opencv', 'numpy' or 'rga', or empty"
             )
+        if self.by == "rga":
+            shared_rga()  # where there is none it is told now
         object.__setattr__(self, "by", self.by or ("opencv" if opencv_agrees() else "numpy"))
         object.__setattr__(self, "way", Way(self.way))
         if not 0 <= self.fill <= 255:
@@ -157,6 +162,47 @@ class Preparation:
         array = self._room(out, len(pictures))
         return array, [self._fill(one, picture) for one, picture in zip(array, pictures)]
 
+    def bind(self, context: Context, frame: Frame) -> Memory:
+        """Have the network read a frame where it lies, nothing copied: each ``context.run`` sees what is in the buffer then.
+
+        Outputs are to be bound, too. The frame has one descriptor, and size, channels, order of colours and padding of rows are
+        those of the network's input, which takes pixels as they are.
+
+        Returns:
+            The memory; close it before the descriptor.
+
+        Raises:
+            InputInvalid: with what does not fit; then ``preparation(frame)`` makes an input of it.
+        """
+        (native,) = context.native_inputs
+        wanted = {1: "GREY", 3: "BGR" if self.bgr else "RGB"}[self.channels]
+        row = (
+            (native.w_stride or self.size[0]) if native.dtype.bits == 8 else self.size[0]
+        )  # other types are converted, without padding
+        needs = {
+            "format": wanted,
+            "size": self.size,
+            "stride": row * self.channels,
+            "descriptors": 1,
+            "batch": 1,
+            "std": (),
+        }
+        given = {
+            "format": frame.format, "size": frame.size, "stride": frame.planes[0].stride, "descriptors": len(frame.fds),
+            "batch": native.dims[0], "std": self.std,
+        }  # fmt: skip
+        clashes = [
+            f"{name} is {given[name]}, must be {value}"
+            for name, value in needs.items()
+            if given[name] != value
+        ]
+        if clashes:
+            raise InputInvalid(f"{frame} cannot be read where it lies: {'; '.join(clashes)}; prepare it")
+        attr = dataclasses.replace(native, dtype=DType.UINT8)
+        memory = context.import_fd(frame.fds[0], offset=frame.planes[0].offset)
+        context.bind(attr, memory)
+        return memory
+
     def place(self, picture: tuple[int, int]) -> Placement:
         """Where a picture of this width and height will lie. Raises InputInvalid for one too long to be cropped."""
         if self.way is Way.STRETCH:
@@ -187,22 +233,57 @@ class Preparation:
 
     def _fill(self, out: Array, picture: Picture) -> Placement:
         """One picture into its part of the input."""
+        if self.by == "rga":
+            return self._by_rga(out, picture)
         if isinstance(picture, Frame):
             with picture.pixels(self.by == "opencv") as pixels:
                 return self._fill_with(out, pixels)
         return self._fill_with(out, checked(picture))
 
+    def _by_rga(self, out: Array, picture: Picture) -> Placement:
+        frame = picture if isinstance(picture, Frame) else Frame.of(coloured(picture))
+        placement = self.place(frame.size)
+        direct = not (self.std or self.nchw) and self.channels == 3
+        square = out if direct else np.empty((self.size[1], self.size[0], 3), np.uint8)
+        self._bars(square, placement)
+        shared_rga().put(frame, Surface.of(square, direct and self.bgr), placement)
+        if not direct:
+            self._finish(out, square)
+        return placement
+
     def _fill_with(self, out: Array, pixels: Array) -> Placement:
         placement = self.place((pixels.shape[1], pixels.shape[0]))
         swapped = pixels.shape[2] == 3 and pixels.strides[2] < 0  # BGR in memory: turn what is small
         pixels = pixels[..., ::-1] if swapped else pixels
-        plain = not (self.std or self.nchw) and pixels.shape[2] == self.channels and self.bgr == swapped
-        if plain:
+        if not (self.std or self.nchw) and pixels.shape[2] == self.channels and self.bgr == swapped:
             self._put(out, pixels, placement)
             return placement
         square = np.empty((self.size[1], self.size[0], pixels.shape[2]), np.uint8)
         self._put(square, pixels, placement)
-        square = square[..., ::-1] if swapped else square
+        self._finish(out, square[..., ::-1] if swapped else square)
+        return placement
+
+    def _put(self, square: Array, pixels: Array, placement: Placement) -> None:
+        """The picture, scaled, at its place in ``square``, and the bars around it."""
+        opencv = self.by == "opencv"
+        (width, height), left, top = placement.inner, int(placement.left), int(placement.top)
+        if self.way is not Way.CROP:
+            self._bars(square, placement)
+            resize_into(square[top : top + height, left : left + width], pixels, opencv)
+            return
+        whole = np.empty((height, width, pixels.shape[2]), np.uint8)
+        resize_into(whole, pixels, opencv)
+        square[...] = whole[-top : -top + square.shape[0], -left : -left + square.shape[1]]
+
+    def _bars(self, square: Array, placement: Placement) -> None:
+        """Fill what the picture leaves free."""
+        (width, height), left, top = placement.inner, int(placement.left), int(placement.top)
+        if self.way is not Way.CROP:
+            square[:top] = square[top + height :] = self.fill
+            square[top : top + height, :left] = square[top : top + height, left + width :] = self.fill
+
+    def _finish(self, out: Array, square: Array) -> None:
+        """Pixels in the size of the network, RGB or grey, as its numbers and in its order."""
         if self.channels == 1 and square.shape[2] == 3:
             square = grey(square)
         target = out.transpose(1, 2, 0) if self.nchw else out
@@ -213,20 +294,6 @@ class Preparation:
                 target[..., channel] /= np.float32(self.std[channel])
             else:
                 target[..., channel] = square[..., source]
-        return placement
-
-    def _put(self, square: Array, pixels: Array, placement: Placement) -> None:
-        """The picture, scaled, at its place in ``square``, and the bars around it."""
-        opencv = self.by == "opencv"
-        (width, height), left, top = placement.inner, int(placement.left), int(placement.top)
-        if self.way is not Way.CROP:
-            square[:top] = square[top + height :] = self.fill
-            square[top : top + height, :left] = square[top : top + height, left + width :] = self.fill
-            resize_into(square[top : top + height, left : left + width], pixels, opencv)
-            return
-        whole = np.empty((height, width, pixels.shape[2]), np.uint8)
-        resize_into(whole, pixels, opencv)
-        square[...] = whole[-top : -top + square.shape[0], -left : -left + square.shape[1]]
 
 
 def checked(picture: Any) -> Array:
@@ -255,3 +322,9 @@ def checked(picture: Any) -> Array:
     if not picture.size:
         raise InputInvalid(f"a picture is {shape}: it has no pixels")
     return picture
+
+
+def coloured(picture: Any) -> Array:
+    """A picture as uint8 [height, width, 3]; raises InputInvalid."""
+    pixels = checked(picture)
+    return pixels if pixels.shape[2] == 3 else np.repeat(pixels, 3, 2)
