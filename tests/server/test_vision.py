@@ -349,7 +349,7 @@ def test_labels_that_do_not_match_are_refused(telling: Served) -> None:
         assert "root" not in answer.text
     named = telling.http.post("/v1/vision/detect", files={"image": data, "labels": ("names.txt", b"a\nb\n")})
     assert named.json()["found"][0]["label"] == "b"
-    for given in (["a", "b"], ["a"], [1, 2], {"a": 1}):
+    for given in (["a", "b"], ["a"], [1, 2], {"a": 1}, [], ["a", "b" * 201], "a\n" * 600_000, "[" * 5000):
         text = base64.b64encode(data).decode()
         answer = telling.http.post("/v1/vision/detect", json={"image": text, "labels": given})
         assert answer.status_code == (200 if given == ["a", "b"] else 400), answer.text
@@ -466,7 +466,8 @@ def test_a_server_without_networks_says_so() -> None:
     ("query", "text"),
     [
         ("score=2", "score is 2"), ("score=nan", "score is"), ("score=much", "score is"), ("most=0", "most is 0"),
-        ("most=1.5", "most is 1.5"), ("overlap=-1", "overlap is -1"), ("masks=svg", "one of rle, png, none"),
+        ("most=1.5", "most is 1.5"),
+        ("most=10001", "in 1..10000"), ("overlap=-1", "overlap is -1"), ("masks=svg", "one of rle, png, none"),
         ("fit=tight", "one of letterbox, stretch, crop"), ("draw=maybe", "true or false"), ("scores=1", "'scores' is unknown"),
         ("score=0.5&score=0.6", "there 2 times"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from rknnlite_vision.before.preparation import Way
 from rknnlite_vision.heads.head import Limits
@@ -29,7 +29,9 @@ _NUMBERS = ("score", "overlap", "most")
 _FLAGS = ("across", "bgr", "draw")
 _MASKS = ("rle", "png", "none")
 _FITS = tuple(way.value for way in Way)
-_MOST_FOUND = 100_000
+_MOST_FOUND = 10_000
+_MOST_LABELS = 1 << 20  # characters of all names together
+_LONGEST = 200  # characters of a name: each of the found has one
 _USUAL = Limits()
 
 
@@ -115,11 +117,15 @@ def _labels(told: Body) -> Optional[list[str]]:
     given = told.fields.get("labels")
     if given is None:
         return None
-    if isinstance(given, list) and given and all(isinstance(label, str) for label in given):
-        return given
-    labels = list(COCO) if given == "coco" else labels_of_text(given) if isinstance(given, str) else []
-    if not labels:
+    labels: Any = given
+    if isinstance(given, str) and len(given) <= _MOST_LABELS:
+        labels = list(COCO) if given == "coco" else labels_of_text(given)
+    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
         raise told.wrong("labels", "coco, a list of names, or a text with one in a line or between commas")
+    if max(map(len, labels)) > _LONGEST or sum(map(len, labels)) > _MOST_LABELS:
+        raise bad_request(
+            f"labels: a name has at most {_LONGEST} characters, all of them have {_MOST_LABELS}", "labels"
+        )
     return labels
 
 
