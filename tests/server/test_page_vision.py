@@ -18,6 +18,7 @@ from .conftest import MODEL, Served, running, until
 from .test_page import drop, press, set_field
 from .test_page_views import SMALL, show
 from .test_vision import DETECT, FOUND, SCENE, TWO, picture_of, settings, told
+from .test_vision import resnet as resnet
 from .test_vision import telling as telling
 
 if os.name == "posix":

@@ -218,12 +218,21 @@ def told(task: Task, result: Any) -> None:
     Telling.task, Telling.result = task, result
 
 
+def tells(patch: pytest.MonkeyPatch) -> None:
+    """From now on every network has that head."""
+    patch.setattr(sights, "recognise", lambda inputs, outputs, hint="": Telling(inputs, outputs))
+
+
 @pytest.fixture(scope="module")
-def telling() -> Iterator[Served]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sights, "recognise", lambda inputs, outputs, hint="": Telling(inputs, outputs))
-        with running(settings(RESNET, window_ms=2000)) as served:
-            yield served
+def resnet() -> Iterator[Served]:
+    with running(settings(RESNET)) as served:
+        yield served
+
+
+@pytest.fixture
+def telling(resnet: Served, monkeypatch: pytest.MonkeyPatch) -> Served:
+    tells(monkeypatch)
+    return resnet
 
 
 def mask_of(*rows: int) -> Any:
@@ -356,7 +365,7 @@ def test_labels_that_do_not_match_are_refused(telling: Served) -> None:
 
 
 def test_requests_share_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sights, "recognise", lambda inputs, outputs, hint="": Telling(inputs, outputs))
+    tells(monkeypatch)
     told(Task.DETECT, Detections(np.zeros((0, 4)), np.zeros(0), np.zeros(0)))
     with running(settings(BATCH, window_ms=5000)) as server:
         (network,) = server.state.repository.loaded
