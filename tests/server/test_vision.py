@@ -33,6 +33,7 @@ SCENE = ROOT / "examples" / "detect" / "scene.jpg"
 RESNET = ROOT / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"
 DIGIT = ROOT / "examples" / "resnet18" / "digit_224.png"
 BATCH = ROOT / "tests" / "data" / "batch_four.rk3588.i8.rknn"
+DYNAMIC = ROOT / "tests" / "data" / "dynamic_two.rk3588.fp16.rknn"
 TWO = ROOT / "tests" / "data" / "broadcast.rk3588.fp16.rknn"  # two inputs
 UNKNOWN = ROOT / "tests" / "data" / "int16_fused.rk3588.i16.rknn"  # a picture, ten outputs that are no head's
 FOUND = "/v1/vision/detect?model=detect_for_RK3588"
@@ -381,6 +382,27 @@ def test_requests_share_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [answer.json()["width"] for answer in answers] == [20, 21, 22, 23]
         assert network.statistics.execution_count == 1 and network.statistics.inference_count == 4
         assert {shape[0] for shape in Telling.shapes} == {network.pool.outputs[0].dims[0] // 4}
+
+
+def test_a_network_of_several_sizes_keeps_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    tells(monkeypatch)
+    told(Task.DETECT, Detections(np.array([[0, 0, 4, 4]]), np.array([1]), np.array([1])))
+    with running(settings(DYNAMIC)) as server:
+        (network,) = server.state.repository.loaded
+        first, *_, other = network.pool.shapes
+        boxes = []
+        for shape in (other[0], first[0], other[0]):
+            tensor = {
+                "name": network.pool.inputs[0].name,
+                "shape": shape,
+                "datatype": "UINT8",
+                "data": [0] * int(np.prod(shape)),
+            }
+            answer = server.http.post(f"/v2/models/{DYNAMIC.stem}/infer", json={"inputs": [tensor]})
+            assert answer.status_code == 200, answer.text
+            answer = server.http.post("/v1/vision/detect", content=picture_of(48, 64))
+            boxes.append(answer.json()["found"][0]["box"])
+        assert boxes[0] == boxes[1] == boxes[2]
 
 
 # -- what is refused, and how -------------------------------------------------------------------------------
