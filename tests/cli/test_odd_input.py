@@ -68,6 +68,9 @@ READ: dict[str, tuple[Any, ...]] = {
     "detect, picture": ("detect", DETECT, FILE),
     "detect, --labels": ("detect", DETECT, SCENE, "--labels", FILE),
     "classify": ("classify", FILE, SCENE),
+    "eval": ("eval", FILE, "things.csv"),
+    "eval, dataset": ("eval", DETECT, FILE),
+    "eval, --labels": ("eval", DETECT, "things.csv", "--labels", FILE),
     "pose": ("pose", FILE, SCENE),
     "segment": ("segment", FILE, SCENE),
     "read": ("read", FILE, SCENE),
@@ -110,6 +113,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
     (tmp_path / "words.txt").write_text("words\n")
+    (tmp_path / "things.csv").write_text("cat.jpg,cat\n")
+    (tmp_path / "cat.jpg").write_bytes(SCENE.read_bytes())
     with wave.open(str(tmp_path / "silence.wav"), "wb") as sound:
         sound.setparams((1, 2, 16000, 0, "NONE", ""))
         sound.writeframes(bytes(3200))

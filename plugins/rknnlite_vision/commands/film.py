@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from numpy.typing import NDArray
 
@@ -20,12 +20,9 @@ from ..streams.figures import Report
 from ..streams.pipeline import Pipeline
 from ..streams.sinks import FilmSink, FolderSink
 from ..streams.sources import FilmSource
-from .looker import Seen
+from .looker import Looking, Seen
 from .sources import FILMS, StreamSource
 from .telling import Telling, viewing
-
-if TYPE_CHECKING:
-    from .look import Look
 
 __all__ = ["look_at_film"]
 
@@ -33,7 +30,7 @@ Array = NDArray[Any]
 
 
 def look_at_film(
-    command: Look, args: argparse.Namespace, source: StreamSource, console: Console, opened: ExitStack
+    command: Looking, args: argparse.Namespace, source: StreamSource, console: Console, opened: ExitStack
 ) -> int:
     """Look at all frames of a stream, or until Ctrl-C; what is opened is closed by ``opened``."""
     _check_out(args, source)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Optional, Protocol, Union
 
 from numpy.typing import NDArray
 
@@ -13,6 +13,7 @@ from rknnlite.commandline.options import isolation, model_file, opening
 from rknnlite.errors import InputInvalid, ModelInvalid, RknnError
 from rknnlite.pool import Pool
 from rknnlite.spi import Context
+from rknnlite.spi.command import Column
 
 from ..before.preparation import Preparation, Way
 from ..described import described
@@ -20,7 +21,7 @@ from ..heads.head import Limits, Task
 from ..model import VisionModel, head_of, way_of
 from ..results import Result
 
-__all__ = ["Looker", "Seen", "open_looker", "open_pool"]
+__all__ = ["Looker", "Looking", "Seen", "open_looker", "open_pool"]
 
 Array = NDArray[Any]
 COMMANDS = {
@@ -48,6 +49,19 @@ class Seen:
     def found(self) -> list[dict[str, Any]]:
         """For ``--json`` and tables."""
         return described(self.result, self.name_of)
+
+
+class Looking(Protocol):
+    """What the parts of a command know of it."""
+
+    name: str
+    columns: Sequence[Column]
+
+    def cells(self, found: dict[str, Any]) -> list[str]:
+        """A row of the table."""
+
+    def open(self, args: argparse.Namespace, count: Optional[int]) -> Looker:
+        """The network, for so many pictures."""
 
 
 Item = tuple[Any, Union[Array, RknnError]]

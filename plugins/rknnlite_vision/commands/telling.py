@@ -6,16 +6,13 @@ import argparse
 import contextlib
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from rknnlite.errors import RknnError
 from rknnlite.spi.command import Console, Line, Table, Tone
 
 from ..show import Viewer, shown_pictures
-from .looker import Looker, Seen
-
-if TYPE_CHECKING:
-    from .look import Look
+from .looker import Looker, Looking, Seen
 
 __all__ = ["Telling", "viewing"]
 
@@ -23,7 +20,7 @@ __all__ = ["Telling", "viewing"]
 class Telling:
     """What a command prints of each picture."""
 
-    def __init__(self, command: Look, args: argparse.Namespace, looker: Looker, console: Console) -> None:
+    def __init__(self, command: Looking, args: argparse.Namespace, looker: Looker, console: Console) -> None:
         self.looker, self.console = looker, console
         self._command = command
         head = looker.model.head
