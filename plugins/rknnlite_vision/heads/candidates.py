@@ -33,6 +33,7 @@ def passing(
     limits: Limits,
     sums: Optional[Array] = None,
     summed: Optional[Stored] = None,
+    slack: float = 0.0,
 ) -> Candidates:
     """Of scores [classes, cells] those cells whose best is at least ``limits.score``.
 
@@ -42,6 +43,7 @@ def passing(
         limits: what is kept.
         sums: a number per cell that is never less than its best score; rules cells out before their scores are read.
         summed: how ``sums`` are stored.
+        slack: how much less than the score that is in it a sum may be.
 
     Cells with a score that is not a number are left out.
     """
@@ -50,8 +52,6 @@ def passing(
     cells = None
     if sums is not None and summed is not None:
         sums = summed.ordered(sums)
-        # both are rounded to their own steps, so a sum may be stored a little below the score that is in it
-        slack = 0.5 * float(summed.step + stored.step)
         cells = np.flatnonzero(sums >= summed.least(limits.score - slack, sums.dtype))
         table = table.take(cells, axis=1)
     elif len(table) > 1:

@@ -87,11 +87,13 @@ class Head(abc.ABC):
         if len(outputs) != len(self.outputs):
             raise InputInvalid(f"{self.family}: {len(outputs)} outputs given, {len(self.outputs)} needed")
         for attr, array in zip(self.outputs, outputs):
-            if tuple(array.shape) != tuple(attr.dims):
+            if array.shape != attr.dims:
                 raise InputInvalid(
                     f"{self.family}: output {attr.name} is {list(array.shape)}, must be {list(attr.dims)}"
                 )
         batch = self.outputs[0].dims[0]
+        if batch == 1:
+            return [self._picture(outputs, limits)]
         return [self._picture([array[n : n + 1] for array in outputs], limits) for n in range(batch)]
 
     @abc.abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,16 @@ __all__ = ["best_rotated", "best_upright", "nms", "overlaps", "rotated_overlaps"
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
-Measure = Callable[[Array, Array], Array]
-_FEW = 160
-"""Boxes up to which all pairs are compared at once: numpy's calls cost more than the numbers."""
+_PAIRS = 100_000
+"""Pairs up to which all are compared at once: numpy's calls cost more than the numbers."""
+_BLOCK = 256
+"""Turned boxes that are compared with all better ones at once."""
 
 
 def overlaps(a: Array, b: Array) -> Array:
-    """Intersection over union of each box of ``a`` [n, 4] with each of ``b`` [m, 4]; not a number for two boxes without area."""
-    left, top, right, low = a.T[..., None]
-    x1, y1, x2, y2 = b.T
+    """Intersection over union of each box of ``a`` [..., n, 4] with each of ``b`` [..., m, 4]; NaN where both lack area."""
+    left, top, right, low = (a[..., n, None] for n in range(4))
+    x1, y1, x2, y2 = (b[..., None, :, n] for n in range(4))
     wide = np.minimum(right, x2) - np.maximum(left, x1)
     high = np.minimum(low, y2) - np.maximum(top, y1)
     shared = wide.clip(0) * high.clip(0)
@@ -81,7 +81,12 @@ def nms(
         >>> nms(boxes, np.array([0.8, 0.9, 0.7]), 0.5).tolist()
         [1, 2]
     """
-    return _suppressed(boxes, scores, overlap, classes, most, overlaps)
+    order: Rows = np.argsort(-scores, kind="stable")
+    groups = _groups(np.zeros(len(order), np.intp) if classes is None else classes[order])
+    most = len(order) if most is None else most
+    if groups.size * groups.shape[1] <= _PAIRS:
+        return order[_of_few(boxes[order], groups, overlap)][:most]
+    return _of_many(boxes, order, overlap, classes, most)
 
 
 def best_upright(boxes: Array, scores: Array, classes: Array, limits: Limits) -> Rows:
@@ -93,8 +98,8 @@ def best_rotated(boxes: Array, scores: Array, classes: Array, limits: Limits) ->
     """Rows that stay of turned boxes; as ultralytics, boxes that are gone still suppress."""
     order = np.argsort(-scores, kind="stable")
     kept = []
-    for start in range(0, len(order), _FEW):
-        rows = order[start : start + _FEW]
+    for start in range(0, len(order), _BLOCK):
+        rows = order[start : start + _BLOCK]
         better = order[: start + len(rows)]
         ratio = rotated_overlaps(boxes[better], boxes[rows]) > np.float32(limits.overlap)
         if not limits.across:
@@ -106,41 +111,42 @@ def best_rotated(boxes: Array, scores: Array, classes: Array, limits: Limits) ->
     return np.concatenate(kept)[: limits.most] if kept else order
 
 
-def _suppressed(
-    boxes: Array, scores: Array, overlap: float, classes: Array | None, most: int | None, measure: Measure
-) -> Rows:
-    order: Rows = np.argsort(-scores, kind="stable")
-    most = len(order) if most is None else most
-    if len(order) <= _FEW:
-        return _of_few(boxes, order, overlap, classes, measure)[:most]
-    return _of_many(boxes, order, overlap, classes, most, measure)
+def _groups(kinds: Array) -> Rows:
+    """[kinds, most of one kind]: numbers of the rows of each kind in their order, -1 behind the last."""
+    by_kind = np.argsort(kinds, kind="stable")
+    sorted_kinds = kinds[by_kind]
+    starts = np.flatnonzero(np.concatenate([[True], sorted_kinds[1:] != sorted_kinds[:-1]]))[: len(kinds)]
+    counts = np.diff(np.append(starts, len(kinds)))
+    groups = np.full((len(counts), counts.max(initial=0)), -1, np.intp)
+    group = np.repeat(np.arange(len(counts)), counts)
+    groups[group, np.arange(len(kinds)) - starts[group]] = by_kind
+    return groups
 
 
-def _of_few(boxes: Array, order: Rows, overlap: float, classes: Array | None, measure: Measure) -> Rows:
-    """All pairs at once; the walk itself is over bits of integers."""
-    sorted_boxes = boxes[order]
-    close = measure(sorted_boxes, sorted_boxes) > np.float32(overlap)
-    if classes is not None:
-        kinds = classes[order]
-        close &= kinds[:, None] == kinds
-    bits = np.packbits(close, axis=1, bitorder="little")
-    gone, kept = 0, []
-    for row, raw in enumerate(bits):
-        if not gone >> row & 1:
-            kept.append(row)
-            gone |= int.from_bytes(raw.tobytes(), "little")
-    return order[kept]
+def _of_few(boxes: Array, groups: Rows, overlap: float) -> Rows:
+    """All pairs of each group at once; the walk itself is over bits of integers."""
+    grouped = boxes[groups]
+    close = overlaps(grouped, grouped) > np.float32(overlap)
+    bits = np.packbits(close, axis=2, bitorder="little")
+    width, raw, at, kept = bits.shape[2], bits.tobytes(), 0, []
+    for rows in groups.tolist():
+        gone = 0
+        for place, row in enumerate(rows):
+            if row >= 0 and not gone >> place & 1:
+                kept.append(row)
+                gone |= int.from_bytes(raw[at : at + width], "little")
+            at += width
+    kept.sort()
+    return np.array(kept, np.intp)
 
 
-def _of_many(
-    boxes: Array, order: Rows, overlap: float, classes: Array | None, most: int, measure: Measure
-) -> Rows:
+def _of_many(boxes: Array, order: Rows, overlap: float, classes: Array | None, most: int) -> Rows:
     """One walk from the best down: each that stays removes what overlaps it."""
     kept = []
     while len(order) and len(kept) < most:
         first, order = order[0], order[1:]
         kept.append(first)
-        close = measure(boxes[first : first + 1], boxes[order])[0] > np.float32(overlap)
+        close = overlaps(boxes[first : first + 1], boxes[order])[0] > np.float32(overlap)
         if classes is not None:
             close &= classes[order] == classes[first]
         order = order[~close]

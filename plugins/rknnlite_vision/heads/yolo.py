@@ -70,15 +70,20 @@ class Yolo(Head):
         """All whose score passes."""
 
     def _picture(self, outputs: Sequence[Array], limits: Limits) -> Detections:
-        found = self._boxes(outputs, limits)
-        if len(found.scores):
-            found = _numbers(found)
-            plausible(found.scores, self.family)
-            found = found[self._kept(found, limits)]
+        found = self._best(outputs, limits)
         if found.boxes.shape[1] == 5:
             return Detections(upright(found.boxes), found.scores, found.classes, rotated=found.boxes)
         plain = Detections(found.boxes, found.scores, found.classes)
         return plain if self.extra is None else self.extra.added(plain, found.places, outputs, self.size)
+
+    def _best(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
+        """Those that stay, best first."""
+        found = self._boxes(outputs, limits)
+        if not len(found.scores):
+            return found
+        found = _numbers(found)
+        plausible(found.scores, self.family)
+        return found[self._kept(found, limits)]
 
     def _kept(self, found: Boxes, limits: Limits) -> Array:
         if not self.suppressed:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .candidates import Candidates, passing
+from .candidates import Candidates, passing, plausible
 from .extras import Extra, Reader
 from .head import Limits, Task
 from .seen import Map, Seen
@@ -57,7 +57,12 @@ class Stride:
         if logits:
             return passing(table, self.logits_stored, limits)
         sums = None if self.total is None else self.total.cells(outputs)[0]
-        return passing(table, self.scores_stored, limits, sums, self.total_stored)
+        return passing(table, self.scores_stored, limits, sums, self.total_stored, self.slack)
+
+    @property
+    def slack(self) -> float:
+        """How much less than the best score a sum may be: both are rounded, to steps of their own."""
+        return 0.0 if self.total_stored is None else 0.5 * (self.total_stored.step + self.scores_stored.step)
 
 
 def are_logits(table: Array) -> bool:
@@ -94,8 +99,18 @@ def turned(centres: Array, sides: Array, strides: Array, angles: Array) -> Array
     return boxes.astype(np.float32)
 
 
+class _Compiled(Protocol):
+    """What computes the best boxes with something else than numpy; None where it cannot."""
+
+    def best(self, outputs: Sequence[Array], limits: Limits) -> Optional[Array]: ...
+
+
 class Sides(Yolo):
-    """Sides and scores of each stride; with ``angles``, boxes are turned."""
+    """Sides and scores of each stride; with ``angles``, boxes are turned.
+
+    Attributes:
+        compiled: computes the same faster; None for numpy alone.
+    """
 
     def __init__(
         self,
@@ -109,9 +124,18 @@ class Sides(Yolo):
         super().__init__(seen, name, strides[0].scores.channels, extra, suppressed)
         self.strides, self.angles = list(strides), angles
         self.starts = np.cumsum([0, *(s.sides.height * s.sides.width for s in strides)])
+        self.compiled: Optional[_Compiled] = None
         if angles is not None:
             self.task = Task.ROTATED
             self.family += ", turned boxes"
+
+    def _best(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
+        rows = None if self.compiled is None else self.compiled.best(outputs, limits)
+        if rows is None:
+            return super()._best(outputs, limits)
+        plausible(rows[:, 4], self.family)
+        kinds, places = rows.view(np.int32)[:, 5:].T
+        return Boxes(rows[:, :4], rows[:, 4], kinds, places)
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         found = [(stride, stride.passing(outputs, limits)) for stride in self.strides]

@@ -7,7 +7,8 @@ from typing import Optional
 
 import numpy as np
 
-from .extras import Cells, Columns, Extra, Keypoints, Masks
+from .compiled_sides import CompiledSides
+from .extras import Cells, Columns, Keypoints, Masks
 from .seen import Map, Seen
 from .stored import Stored
 from .yolo_sides import Sides, Stride
@@ -37,7 +38,7 @@ def separate(seen: Seen) -> Optional[Sides]:
         return Sides(seen, strides, f"{_NAMES[seen.hint]}, not suppressed", suppressed=False)
     plain = strides[0].sides.channels in (4, 68)
     form = "YOLOv6 form (or 26, by hint)" if plain else "YOLOv8 form (8, 9, 11, 12, World; or v10, by hint)"
-    return Sides(seen, strides, _NAMES.get(seen.hint, form))
+    return _fast(Sides(seen, strides, _NAMES.get(seen.hint, form)))
 
 
 def masked(seen: Seen) -> Optional[Sides]:
@@ -50,7 +51,7 @@ def masked(seen: Seen) -> Optional[Sides]:
     if not strides:
         return None
     coefficients = Cells([s.coefficients for s in strides if s.coefficients])
-    return Sides(seen, strides, "YOLOv8 form (8, 11)", Masks(coefficients, prototypes))
+    return _fast(Sides(seen, strides, "YOLOv8 form (8, 11)", Masks(coefficients, prototypes)))
 
 
 def joined(seen: Seen) -> Optional[Sides]:
@@ -68,8 +69,7 @@ def joined_pose(seen: Seen) -> Optional[Sides]:
     numbers = int(np.prod(attr.dims[1:-1]))
     if attr.dims[-1] != _cells(strides) or numbers < 3 or numbers % 3:
         return None
-    extra: Extra = Keypoints(Columns(seen.index(attr), attr))
-    return Sides(seen, strides, "YOLOv8 form, joined maps", extra)
+    return Sides(seen, strides, "YOLOv8 form, joined maps", Keypoints(Columns(seen.index(attr), attr)))
 
 
 def joined_rotated(seen: Seen) -> Optional[Sides]:
@@ -81,6 +81,13 @@ def joined_rotated(seen: Seen) -> Optional[Sides]:
     if attr.n_elems != attr.dims[0] * _cells(strides) or attr.dims[-1] != _cells(strides):
         return None
     return Sides(seen, strides, "YOLOv8 form, joined maps", angles=Columns(seen.index(attr), attr))
+
+
+def _fast(head: Sides) -> Sides:
+    """The head, decoded by the library where that knows its maps."""
+    if CompiledSides.fits(head.strides):
+        head.compiled = CompiledSides(head.strides, len(head.outputs))
+    return head
 
 
 def prototypes_of(seen: Seen) -> Optional[tuple[Map, list[Map]]]:
