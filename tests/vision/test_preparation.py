@@ -15,7 +15,8 @@ from rknnlite_vision.placement import Placement
 
 import rknnlite
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
-from rknnlite.tensor import DType, Layout, TensorAttr
+from rknnlite.formats import IoTensor, ModelFile
+from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WITH = ["numpy"] + ["opencv"] * bool(importlib.util.find_spec("cv2"))
@@ -205,6 +206,43 @@ def test_what_models_want() -> None:
     other = Preparation.of(Model((1, 32, 64, 3), platform="onnxruntime_onnx"))  # type: ignore[arg-type]
     assert other.std == (255.0, 255.0, 255.0)
     assert other(picture(9, 9))[0].max() <= 1
+
+
+def stored(*quant: float, **more: Any) -> Any:
+    kind = DType.INT8 if quant else DType.FLOAT16
+    values = {
+        "mean": (0.0,),
+        "std": (1.0,),
+        "quant": QuantParams(quant[0], int(quant[1])) if quant else None,
+        **more,
+    }
+    return IoTensor("in0", (1, 3, 8, 8), kind, Layout.NHWC, **values)
+
+
+def test_what_the_file_leaves_to_us() -> None:
+    """A file without mean and deviation: the numbers that its quantisation reaches tell what the network takes."""
+    model: Any = Model((1, 8, 8, 3))
+    assert Preparation.of(model, stored=stored(0.02, -14, mean=(123.0,), std=(58.0,))).std == ()
+    assert Preparation.of(model, stored=stored(1.0, -128)).std == ()
+    assert Preparation.of(model, stored=stored(1 / 255, -128)).std == (255.0, 255.0, 255.0)
+    with pytest.raises(
+        ModelInvalid, match=r"no mean and deviation, and the network takes -2.28 to 2.82; give those"
+    ):
+        Preparation.of(model, stored=stored(0.02, -14))
+    assert Preparation.of(model, stored=stored(0.02, -14), std=(58.0,)).std == (58.0, 58.0, 58.0)
+
+
+def test_what_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
+    assert Preparation.of(Model((1, 8, 8, 3)), stored=stored()).std == ()  # type: ignore[arg-type]
+    assert (
+        "input in0: the model file stores no mean and deviation: it gets pixels from 0 to 255" in caplog.text
+    )
+
+
+def test_a_genuine_file() -> None:
+    path = EXAMPLES / "detect/detect_for_RK3588.rknn"
+    with rknnlite.open(path) as context:
+        assert Preparation.of(context, stored=ModelFile(path).model.inputs[0]) == Preparation.of(context)
 
 
 @pytest.mark.parametrize(

@@ -82,23 +82,22 @@ BT601 = Colours()
 """BT.601, limited range: what OpenCV, ffmpeg and RGA take where nothing is said."""
 
 
-def yuv_to_rgb(
-    luma: Array, chroma: Sequence[Array], down: int, colours: Colours, out: Array, opencv: bool
-) -> None:
-    """Fill ``out`` [height, width, 3].
+def yuv_to_rgb(luma: Array, chroma: Sequence[Array], down: int, colours: Colours, opencv: bool) -> Array:
+    """RGB [height, width, 3], a fresh array.
 
     Args:
         luma: uint8 [height, width]; chroma: Cb and Cr, half as wide, and with ``down`` 2 half as high; rounded up.
         opencv: use OpenCV where it does this conversion.
     """
     if opencv and colours == BT601 and not (luma.shape[0] % down or luma.shape[1] % 2):
-        made = _by_opencv(luma, *chroma, down)
+        made = _by_opencv(luma, chroma[0], chroma[1], down)
         if made is not None:
-            out[...] = made
-            return
+            return made
+    out = np.empty((*luma.shape, 3), np.uint8)
     for start in range(0, len(luma), _BAND):
         rows, halves = slice(start, start + _BAND), slice(start // down, (start + _BAND) // down)
         _convert(luma[rows], [plane[halves] for plane in chroma], down, colours, out[rows])
+    return out
 
 
 def _convert(luma: Array, chroma: Sequence[Array], down: int, colours: Colours, out: Array) -> None:
@@ -154,7 +153,5 @@ def opencv_agrees() -> bool:
     """Whether OpenCV, which is installed, converts with the numbers told here."""
     generator = np.random.default_rng(0)
     luma, cb, cr = (generator.integers(0, 256, (n, n), np.uint8) for n in (64, 32, 32))
-    ours, theirs = (np.empty((64, 64, 3), np.uint8) for _ in range(2))
-    yuv_to_rgb(luma, (cb, cr), 2, BT601, ours, False)
-    yuv_to_rgb(luma, (cb, cr), 2, BT601, theirs, True)
+    ours, theirs = (yuv_to_rgb(luma, (cb, cr), 2, BT601, opencv) for opencv in (False, True))
     return bool(np.array_equal(ours, theirs))

@@ -57,7 +57,12 @@ _NAMES = {
 
 
 class Plane(NamedTuple):
-    """Where a plane lies: which buffer, the offset of its first byte, bytes from row to row, bytes of a row, rows."""
+    """Where a plane lies: which buffer, the offset of its first byte, bytes from row to row, bytes of a row, rows.
+
+    Examples:
+        >>> Frame("NV12", 4, 2, bytes(12)).planes[1]
+        Plane(buffer=0, offset=8, stride=4, width=4, rows=1)
+    """
 
     buffer: int
     offset: int
@@ -158,10 +163,8 @@ class Frame:
             if kind == "pixels":
                 yield _pixels(planes[0], self.width)[..., _slice(order)]
                 return
-            out = np.empty((self.height, self.width, 3), np.uint8)
             luma, chroma, down = self._luma_and_chroma(planes)
-            yuv_to_rgb(luma, chroma, down, self.colours, out, opencv)
-            yield out
+            yield yuv_to_rgb(luma, chroma, down, self.colours, opencv)
 
     def _luma_and_chroma(self, planes: Sequence[Array]) -> tuple[Array, list[Array], int]:
         kind, order, _ = _FORMATS[self.format]

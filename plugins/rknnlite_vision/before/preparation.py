@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
+from rknnlite.formats import IoTensor
 from rknnlite.spi import Context, Memory
 from rknnlite.tensor import DType, Layout
 
 from ..placement import Placement
 from .frame import Frame
-from .resizing import grey, opencv_agrees, resize_into
+from .normalisation import normalisation
+from .resizing import grey, opencv_agrees, resize_into, resized, turn_into
 from .rga import Surface, shared_rga
 
 __all__ = ["Preparation", "Way"]
@@ -109,18 +111,27 @@ class Preparation:
 
     @classmethod
     def of(
-        cls, context: Context, *, way: Way = Way.LETTERBOX, fill: int = 114, bgr: bool = False, **options: Any
+        cls,
+        context: Context,
+        *,
+        way: Way = Way.LETTERBOX,
+        fill: int = 114,
+        bgr: bool = False,
+        stored: Optional[IoTensor] = None,
+        **options: Any,
     ) -> Preparation:
         """What the only input of a network wants.
 
         Args:
+            stored: what the file says of the input, ``ModelFile(path).model.inputs[0]``: of one converted without mean and
+                deviation it is known then whether pixels / 255 are wanted.
             options: further attributes, such as ``mean``, ``std``, ``zoom``, ``by``.
 
-        A ``.rknn`` file stores mean and deviation, so pixels go in as they are; so do they unless ``mean`` or ``std`` is given.
-        Models of other formats get ``pixel / 255``, what networks of vision mostly learnt with.
+        The runtime subtracts the mean that a ``.rknn`` file stores and divides by the deviation, so pixels go in as they are,
+        unless ``mean`` or ``std`` is given. Models of other formats get pixels / 255, what networks of vision mostly learnt with.
 
         Raises:
-            ModelInvalid: there are several inputs, or the input is no picture.
+            ModelInvalid: there are several inputs, or the input is no picture; see ``normalisation``, too.
         """
         if len(context.inputs) != 1:
             names = ", ".join(attr.name for attr in context.inputs)
@@ -136,8 +147,11 @@ class Preparation:
             raise ModelInvalid(
                 f"input {attr.name} is {list(attr.dims)} {attr.layout.name}: no picture of 3 channels or 1; prepare it yourself"
             )
-        if not context.platform.startswith("rknn") and not {"mean", "std"} & set(options):
-            options["std"] = (255.0,)
+        if not {"mean", "std"} & set(options):
+            if not context.platform.startswith("rknn"):
+                options["std"] = (255.0,)
+            elif stored is not None:
+                options.update(normalisation(stored))
         return cls((shape[2], shape[1]), way, fill, bgr, shape[3], first, **options)
 
     def __call__(self, picture: Picture, out: Optional[Array] = None) -> tuple[Array, Placement]:
@@ -271,8 +285,7 @@ class Preparation:
             self._bars(square, placement)
             resize_into(square[top : top + height, left : left + width], pixels, opencv)
             return
-        whole = np.empty((height, width, pixels.shape[2]), np.uint8)
-        resize_into(whole, pixels, opencv)
+        whole = resized(pixels, width, height, opencv)
         square[...] = whole[-top : -top + square.shape[0], -left : -left + square.shape[1]]
 
     def _bars(self, square: Array, placement: Placement) -> None:
@@ -286,14 +299,25 @@ class Preparation:
         """Pixels in the size of the network, RGB or grey, as its numbers and in its order."""
         if self.channels == 1 and square.shape[2] == 3:
             square = grey(square)
+        if self.bgr:
+            square = square[..., ::-1]
+        if not (self.std or self.nchw) and square.shape[2] == 3 and square.strides[2] < 0:
+            turn_into(out, square[..., ::-1], self.by == "opencv")
+            return
         target = out.transpose(1, 2, 0) if self.nchw else out
         for channel in range(self.channels):
-            source = 0 if square.shape[2] == 1 else 2 - channel if self.bgr else channel
-            if self.std:
-                np.subtract(square[..., source], np.float32(self.mean[channel]), out=target[..., channel])
-                target[..., channel] /= np.float32(self.std[channel])
-            else:
-                target[..., channel] = square[..., source]
+            pixels = square[..., channel if square.shape[2] > 1 else 0]
+            self._number(target[..., channel], pixels, channel)
+
+    def _number(self, out: Array, pixels: Array, channel: int) -> None:
+        """Pixels of a channel as what the network takes."""
+        if not self.std:
+            out[...] = pixels
+        elif self.mean[channel]:
+            np.subtract(pixels, np.float32(self.mean[channel]), out=out, dtype=np.float32)
+            out /= np.float32(self.std[channel])
+        else:
+            np.divide(pixels, np.float32(self.std[channel]), out=out, dtype=np.float32)
 
 
 def checked(picture: Any) -> Array:

@@ -13,7 +13,7 @@ from rknnlite.files.pictures import resize
 
 from .colours import opencv_agrees as colours_agree
 
-__all__ = ["grey", "opencv_agrees", "resize_into"]
+__all__ = ["grey", "opencv_agrees", "resize_into", "resized", "turn_into"]
 
 Array = NDArray[Any]
 _RED, _GREEN, _BLUE, _SHIFT = 9798, 19235, 3735, 15  # 0.299, 0.587, 0.114 of BT.601, as integers of 15 bits
@@ -25,29 +25,44 @@ def opencv_agrees() -> bool:
     if importlib.util.find_spec("cv2") is None:
         return False
     picture = np.random.default_rng(0).integers(0, 256, (96, 128, 3), np.uint8)
-    for height, width in ((48, 64), (32, 40), (120, 128), (31, 150)):
-        ours, theirs = (np.empty((height, width, 3), np.uint8) for _ in range(2))
-        resize_into(ours, picture, False)
-        resize_into(theirs, picture, True)
-        if not np.array_equal(ours, theirs):
-            return False
-    return colours_agree()
+    sizes = ((64, 48), (40, 32), (128, 120), (150, 31))
+    same = (np.array_equal(resized(picture, *size, False), resized(picture, *size, True)) for size in sizes)
+    return all(same) and colours_agree()
+
+
+def resized(picture: Array, width: int, height: int, opencv: bool) -> Array:
+    """A picture [rows, columns, channels] in another size, bilinear, in the fixed point of ``cv2.resize``; itself in its own."""
+    if not opencv or picture.shape[:2] == (height, width):
+        return resize(picture, width, height)
+    import cv2
+
+    return np.asarray(cv2.resize(picture, (width, height))).reshape(height, width, -1)
 
 
 def resize_into(out: Array, picture: Array, opencv: bool) -> None:
-    """Fill ``out`` [height, width, channels] with a picture, bilinear, in the fixed point of ``cv2.resize``."""
-    height, width = out.shape[:2]
-    if picture.shape[:2] == (height, width):
-        out[...] = picture
-        return
-    if not opencv:
-        out[...] = resize(picture, width, height)
+    """``resized``, into ``out`` [height, width, channels]."""
+    height, width, channels = out.shape
+    if not opencv or picture.shape[:2] == (height, width) or out.strides[1:] != (channels, 1):
+        out[...] = resized(picture, width, height, opencv)
         return
     import cv2
 
-    made = cv2.resize(picture, (width, height), dst=out if out.strides[1:] == (3, 1) else None)
+    made = cv2.resize(picture, (width, height), dst=out)
     if not np.shares_memory(made, out):
         out[...] = made.reshape(out.shape)
+
+
+def turn_into(out: Array, picture: Array, opencv: bool) -> None:
+    """Red for blue, into ``out`` of the same size."""
+    if not opencv:
+        for channel in range(3):
+            out[..., channel] = picture[..., 2 - channel]
+        return
+    import cv2
+
+    made = cv2.cvtColor(picture, cv2.COLOR_BGR2RGB, dst=out)
+    if not np.shares_memory(made, out):
+        out[...] = made
 
 
 def grey(picture: Array) -> Array:

@@ -82,6 +82,10 @@ class Surface(NamedTuple):
         size: width and height.
         stride: pixels from row to row.
         bgr: blue first.
+
+    Examples:
+        >>> Surface.of(np.zeros((48, 64, 3), np.uint8)).size
+        (64, 48)
     """
 
     memory: Union[Array, int]
@@ -155,7 +159,7 @@ class Rga:
                 f"{surface.stride}: {text} (status {status}); prepare it by 'numpy' or 'opencv'"
             )
 
-    def _source(self, frame: Frame) -> _Buffer:
+    def _source(self, frame: Frame) -> Any:
         kind = _FORMATS.get(frame.format)
         if kind is None:
             raise InputInvalid(
