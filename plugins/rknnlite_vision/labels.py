@@ -61,15 +61,18 @@ def labels_for(head: Head, given: Optional[LabelSource], stored: str) -> list[st
     else:
         labels, whose = [str(label) for label in given], "labels name"
     if not _fits(head, labels):
+        blank = ", one of which is the blank" if head.task is Task.READ else ""
         raise ParamInvalid(
-            f"{whose} {len(labels)} classes, the model has {head.classes} ({head.family}); give as many, in the order of training"
+            f"{whose} {len(labels)} classes, the model has {head.classes}{blank} ({head.family}); give as many, in the order of "
+            "training"
         )
     return labels
 
 
 def _fits(head: Head, labels: Sequence[str]) -> bool:
-    """A head that reads checks its characters itself: its blank may be among them or not."""
-    return head.task is Task.READ or not head.classes or len(labels) == head.classes
+    """Of a head that reads one class is the blank, and one may be the space, which may be among the characters or not."""
+    left = head.classes - len(labels)
+    return not head.classes or left == 0 or (head.task is Task.READ and left in (1, 2))
 
 
 def read_labels(source: str | os.PathLike[str]) -> list[str]:

@@ -29,6 +29,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
 _FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM")  # Pillow's others include some that start programs
 _MOST = 1 << 62
 _ONE = 2048  # the weight of a whole pixel
+_BAND = 32  # rows of the result at a time: what is allocated besides does not grow with it
 _DEEP = ("I;16", "I;16L", "I;16B", "I")  # grey of 16 bits; the last is what older versions make of it
 
 
@@ -74,14 +75,16 @@ def resize(pixels: Pixels, width: int, height: int) -> Pixels:
     inside = (left >= 0) & (left < columns - 1)
     # OpenCV takes a pixel at the edge whole, a row in two parts
     across = np.where(inside, across, [[_ONE], [0]])
-    (above, below), down = _taps(rows, height)
+    taps, down = _taps(rows, height)
     values = pixels.reshape(rows, columns, -1)
-    total = np.full((height, width, values.shape[2]), 2, np.int32)
-    for tap, weight in zip((above, below), down):
-        line = _at(values, tap, 0)
-        line = _at(line, left, 1) * across[0, :, None] + _at(line, right, 1) * across[1, :, None]
-        total += (line >> 4) * weight[:, None, None] >> 16
-    return (total >> 2).astype(np.uint8).reshape(height, width, *pixels.shape[2:])
+    out = np.empty((height, width, values.shape[2]), np.uint8)
+    for part in (slice(start, start + _BAND) for start in range(0, height, _BAND)):
+        used, place = np.unique(taps[:, part].clip(0, rows - 1), return_inverse=True)
+        lines = values[used]
+        lines = _at(lines, left) * across[0, :, None] + _at(lines, right) * across[1, :, None] >> 4
+        both = lines[place.reshape(2, -1)] * down[:, part, None, None] >> 16
+        out[part] = both[0] + both[1] + 2 >> 2
+    return out.reshape(height, width, *pixels.shape[2:])
 
 
 def _taps(old: int, new: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
@@ -93,8 +96,8 @@ def _taps(old: int, new: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     return np.stack([first, first + 1]).astype(np.intp), weights
 
 
-def _at(values: NDArray[Any], places: NDArray[np.intp], axis: int) -> NDArray[np.int32]:
-    return values.take(places, axis, mode="clip").astype(np.int32)
+def _at(lines: Pixels, columns: NDArray[np.intp]) -> NDArray[np.int32]:
+    return lines.take(columns, 1, mode="clip").astype(np.int32)
 
 
 def _decoder(name: Path | str) -> tuple[str, Decoder]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import sys
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,16 @@ def test_a_resized_edge() -> None:
     """Half a pixel beyond the edge is the edge."""
     assert resize(np.array([[0, 100]], np.uint8), 4, 1).tolist() == [[0, 25, 75, 100]]
     assert resize(np.array([[0, 100], [50, 150]], np.uint8), 1, 1).tolist() == [[75]]
+
+
+def test_resizing_takes_little_memory() -> None:
+    """It does not grow with rows of the result times columns of the picture."""
+    wide = np.zeros((2, 100_000, 3), np.uint8)
+    tracemalloc.start()
+    resize(wide, 640, 640)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 << 20
 
 
 @BY_EACH

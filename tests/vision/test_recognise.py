@@ -18,7 +18,7 @@ def test_a_head_that_nobody_knows_is_refused_with_what_was_seen() -> None:
 
 
 def test_a_hint_that_nobody_knows_is_refused_with_those_that_are() -> None:
-    with pytest.raises(UnknownHead, match="yolov77.*yolov8"):
+    with pytest.raises(UnknownHead, match=r"yolov77.*yolov8"):
         recognise(IMAGE, [], hint="yolov77")
 
 
@@ -92,3 +92,11 @@ def test_longer_words_of_a_name_go_first() -> None:
     assert hint_of("yolov8n-pose_rk3588.rknn") == "yolov8-pose"
     assert hint_of("yolov8s-worldv2.rknn") == "yolo-world"
     assert hint_of("YOLO26n_seg.rknn") == "yolo26-seg"
+
+
+def test_a_file_name_decides_where_shapes_do_not_and_the_family_says_so() -> None:
+    assert recognise(IMAGE, maps(255), name="yolov7-tiny_RK3588.rknn").family.endswith(
+        "(yolov7 by the file's name)"
+    )
+    assert "not suppressed" in recognise(IMAGE, maps(64, 80), name="yolov10n.rknn").family
+    assert recognise(IMAGE, maps(64, 80, 1), name="yolov5su.rknn").family.startswith("YOLOv8 form")

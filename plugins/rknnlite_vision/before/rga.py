@@ -115,6 +115,12 @@ class Rga:
 
     Attributes:
         version: what it says of itself.
+
+    Examples:
+        >>> try:
+        ...     version = Rga().version
+        ... except BackendUnavailable:
+        ...     version = "no board"
     """
 
     def __init__(self, library: str = _LIBRARY) -> None:

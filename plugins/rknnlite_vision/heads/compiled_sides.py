@@ -123,7 +123,7 @@ class CompiledSides:
 
     def _layout(self, s: Stride) -> _StrideLayout:
         scores = s.logits_stored if s.logits else s.scores_stored
-        limits = np.iinfo(s.scores.attr.dtype.numpy)
+        limits = np.iinfo(s.scores.attr.dtype.numpy.str)
         meanings = scores.scores(np.arange(limits.min, limits.max + 1)).astype(np.float32)
         exponentials = np.exp(-np.arange(256) * s.sides_stored.scale).astype(np.float32)
         self._kept += [meanings, exponentials]

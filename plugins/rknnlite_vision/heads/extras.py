@@ -104,7 +104,9 @@ class Keypoints(Extra):
     def added(
         self, found: Detections, places: Array, outputs: Sequence[Array], size: tuple[int, int]
     ) -> Detections:
-        points = self.read(outputs, places).T.reshape(len(places), -1, self.numbers)
+        points = self.read(outputs, places).T.reshape(
+            len(places), self.read.count // self.numbers, self.numbers
+        )
         if self.numbers == 2:
             points = np.concatenate([points, np.ones((*points.shape[:2], 1), np.float32)], axis=2)
         right = np.isfinite(points).all(axis=(1, 2))

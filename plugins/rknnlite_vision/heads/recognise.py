@@ -40,6 +40,7 @@ def recognise(
     outputs: Sequence[TensorAttr],
     hint: str = "",
     anchors: Any = None,
+    name: str = "",
 ) -> Head:
     """The decoder for a network's outputs; what it is says its ``family``.
 
@@ -49,18 +50,34 @@ def recognise(
         hint: a word of ``hints()``: the family, where shapes are those of several.
         anchors: width and height in pixels, [heads, anchors of each head, 2], of networks that were trained with other
             anchors than the family's own.
+        name: of the network's file. Without a hint, the one that ``hint_of`` finds in it is tried first; the family then says so.
 
     Raises UnknownHead where no family fits, or several do: the text lists what was seen.
     """
     table = None if anchors is None else np.asarray(anchors, np.float32)
-    seen = Seen(inputs, outputs, _plain(hint), table)
-    rows = FAMILIES if not hint else [row for row in FAMILIES if seen.hint in map(_plain, row.hints)]
-    if not rows:
+    if hint and not _rows(hint):
         raise UnknownHead(f"hint {shown(hint)} is not known; use one of {', '.join(hints())}")
-    found = [(row, head) for row, head in ((row, row.build(seen)) for row in rows) if head is not None]
+    named = "" if hint else hint_of(name)
+    if named:
+        found = _fitting(Seen(inputs, outputs, _plain(named), table))
+        if len(found) == 1:
+            head = found[0][1]
+            head.family += f" ({named} by the file's name)"
+            return head
+    seen = Seen(inputs, outputs, _plain(hint), table)
+    found = _fitting(seen)
     if len(found) == 1:
         return found[0][1]
     raise UnknownHead(_refusal(seen, hint, [row for row, _ in found]))
+
+
+def _rows(hint: str) -> list[Family]:
+    return [row for row in FAMILIES if not hint or _plain(hint) in map(_plain, row.hints)]
+
+
+def _fitting(seen: Seen) -> list[tuple[Family, Head]]:
+    heads = [(row, row.build(seen)) for row in _rows(seen.hint)]
+    return [(row, head) for row, head in heads if head is not None]
 
 
 def _refusal(seen: Seen, hint: str, fitting: list[Family]) -> str:

@@ -47,8 +47,9 @@ class Map:
         """[channels, cells] of the first picture, without a copy."""
         array, part = outputs[self.index][0], slice(self.first, self.first + self.channels)
         if self.last:
-            return array.reshape(self.height * self.width, -1)[:, part].T
-        return array.reshape(-1, self.height * self.width)[part]
+            array = array.reshape(self.height * self.width, -1).T
+        cells: Array = array.reshape(-1, self.height * self.width)[part]
+        return cells
 
     def part(self, first: int, channels: int) -> Map:
         """Some of the channels."""

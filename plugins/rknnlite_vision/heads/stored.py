@@ -50,7 +50,7 @@ class Stored:
         """Least and greatest real number that integers of this output can mean; without bounds for floats."""
         if self.attr.dtype.is_float:
             return -np.inf, np.inf
-        limits = np.iinfo(self.attr.dtype.numpy)
+        limits = np.iinfo(self.attr.dtype.numpy.str)
         return tuple(float((np.float32(q) - self.zero) * self.scale) for q in (limits.min, limits.max))  # type: ignore[return-value]
 
     @property

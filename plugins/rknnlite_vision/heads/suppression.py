@@ -142,7 +142,7 @@ def _of_few(boxes: Array, groups: Rows, overlap: float) -> Rows:
 
 def _of_many(boxes: Array, order: Rows, overlap: float, classes: Array | None, most: int) -> Rows:
     """One walk from the best down: each that stays removes what overlaps it."""
-    kept = []
+    kept: list[np.intp] = []
     while len(order) and len(kept) < most:
         first, order = order[0], order[1:]
         kept.append(first)

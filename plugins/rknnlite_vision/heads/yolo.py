@@ -70,7 +70,10 @@ class Yolo(Head):
         """All whose score passes."""
 
     def _picture(self, outputs: Sequence[Array], limits: Limits) -> Detections:
-        found = self._best(outputs, limits)
+        with np.errstate(invalid="ignore", over="ignore"):  # numbers that are none take their boxes with them
+            return self._found(self._best(outputs, limits), outputs)
+
+    def _found(self, found: Boxes, outputs: Sequence[Array]) -> Detections:
         if found.boxes.shape[1] == 5:
             return Detections(upright(found.boxes), found.scores, found.classes, rotated=found.boxes)
         plain = Detections(found.boxes, found.scores, found.classes)

@@ -33,6 +33,9 @@ Array = NDArray[Any]
 _COCO_POSE, _DOTA = 4 + 1 + 17 * 3, 4 + 15 + 1
 """Numbers of a box that public networks for poses and turned boxes have, and hardly any for boxes alone."""
 
+_ROWS = 300
+"""Rows that such networks give unless they were exported for another number."""
+
 
 def _corners(boxes: Array) -> Array:
     """Centres and sizes [4, n] to corners [n, 4]."""
@@ -147,12 +150,10 @@ def with_objectness(name: str, anchors: int, seen: Seen) -> Optional[WithObjectn
 
 def rows(seen: Seen) -> Optional[Rows]:
     """Rows that need no suppression: boxes, turned boxes, keypoints, or masks where there are prototypes."""
-    if len(seen.rows) != 1 or len(seen.rows[0].dims) != 3 or seen.rows[0].dims[1] > 1000:
+    if len(seen.rows) != 1 or len(seen.rows[0].dims) != 3 or not (seen.hint or seen.rows[0].dims[1] == _ROWS):
         return None
     (attr,) = seen.rows
     index, more = seen.index(attr), attr.dims[2] - 6
-    if attr.dims[1] in seen.cells():
-        return None
     found = prototypes_of(seen)
     head = None
     if found is not None and not found[1] and more == found[0].channels:

@@ -145,7 +145,7 @@ def _sides_map(maps: Sequence[Map]) -> Optional[Map]:
     """The one with 4 numbers, or 4 distributions over 16 or 17 bins; where the scores have as many, the first."""
     fitting = [m for m in maps if m.channels in (4, 64, 68)]
     ranged = [m for m in fitting if Stored(m.attr).range[1] > 2]
-    return (ranged or fitting or [None])[0]
+    return next(iter(ranged or fitting), None)
 
 
 def _logits(scores: Map) -> Optional[bool]:
