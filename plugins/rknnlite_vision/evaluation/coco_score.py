@@ -65,6 +65,10 @@ class CocoNumbers:
         numbers: by name, in the order of pycocotools' ``stats``.
         ap: average precision of each class. ap50: that at an overlap of 0.5.
         odd: detections without a score or a place (NaN), which were left out.
+
+    Examples:
+        >>> CocoNumbers({"AP": 0.4}, [0.4], [0.6]).numbers["AP"]
+        0.4
     """
 
     numbers: dict[str, float]

@@ -81,7 +81,7 @@ def polygon_mask(points: Array, height: int, width: int) -> Array:
     Where the outline crosses the middle of a column of pixels, the column changes from outside to inside or back.
 
     Examples:
-        >>> polygon_mask(np.array([[1.0, 1], [3, 1], [3, 3], [1, 3]]), 4, 4).sum()
+        >>> int(polygon_mask(np.array([[1.0, 1], [3, 1], [3, 3], [1, 3]]), 4, 4).sum())
         4
     """
     fine = (np.asarray(points, np.float64) * _FINE + 0.5).astype(np.int64)

@@ -30,7 +30,11 @@ class Things:
         crowd: bool [n]: many in one box, of which none must be found.
         keypoints: float64 [n, k, 3] x, y, visibility; None in datasets without.
         outlines: ``segmentation`` of each in COCO's form, see ``masks``; empty in datasets without.
-        relative: boxes are parts of width and height, see ``sized``.
+        relative: boxes are parts of width and height, see ``Truth.sized``.
+
+    Examples:
+        >>> Things.of([0], [[10, 10, 20, 5]]).areas
+        array([100.])
     """
 
     kinds: Array
@@ -66,6 +70,11 @@ class Truth:
         pictures: files, in the order of their numbers.
         things: of each picture.
         absent: pictures that the file names and nobody has.
+
+    Examples:
+        >>> truth = Truth(["cup"], [47], [Path("a.png")], [Things.of([0], [[10, 10, 20, 5]])])
+        >>> len(truth.first(1).pictures)
+        1
     """
 
     names: list[str]

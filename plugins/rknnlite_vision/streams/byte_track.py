@@ -27,6 +27,12 @@ class Track:
     """One thing: its number, its state of ``motion``, the pictures in which it was seen first and last, and whether it counts.
 
     ``sure``: it was seen twice, or in the first picture. ``lost``: not in the last picture.
+
+    Examples:
+        >>> tracker = ByteTrack()
+        >>> _ = tracker(Detections(np.array([[0, 0, 20, 40]]), np.array([0.9]), np.array([0])))
+        >>> tracker.tracks[0].number, tracker.tracks[0].box
+        (1, array([ 0.,  0., 20., 40.]))
     """
 
     number: int
