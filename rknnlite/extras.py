@@ -129,7 +129,7 @@ _LLM = {
     name: f"commands.{name.replace('-', '_')}"
     for name in ("bench-llm", "chat", "export-llm", "llm-eval", "pull")
 }
-_VISION = {name: f"commands.{name}" for name in ("classify", "detect", "pose", "read", "segment")}
+_VISION = {name: f"commands.{name}" for name in ("classify", "detect", "eval", "pose", "read", "segment")}
 OWN_PLUGINS = {
     plugin.name: plugin
     for plugin in (

@@ -195,11 +195,11 @@ def server_urls() -> Iterator[str]:
 
     texts = replace(MODEL, alias="texts", embedding=True)
     chats = ServerSettings(models=(MODEL,), metrics=True)
-    resnet = ROOT / "examples" / "resnet18"
+    resnet, detect = ROOT / "examples" / "resnet18", ROOT / "examples" / "detect"
+    files = (str(resnet / "resnet18_for_RK3588.rknn"), str(detect / "detect_for_RK3588.rknn"))
     networks = ServerSettings(
-        networks=(str(resnet / "resnet18_for_RK3588.rknn"),), repository=str(resnet), explicit=True, grpc_port=-1, workers=1,
-        backend="cpu",
-    )  # fmt: skip
+        networks=files, repository=str(resnet), explicit=True, grpc_port=-1, workers=1, backend="cpu"
+    )
     embeddings = ServerSettings(models=(texts,))
     with running(chats) as served, running(embeddings) as embedding, running(networks) as network:
         yield f"{served.url} {embedding.url} {network.url}"

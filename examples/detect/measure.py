@@ -3,6 +3,7 @@
 
     python measure.py detect.onnx detect_for_RK3588.rknn     # of 200 scenes
     python measure.py --calibration SCENES                   # 60 other scenes for convert.py
+    python measure.py --dataset SCENES                       # the 200 scenes for rknnlite eval
 
 Needs scikit-image, opencv-python-headless, and onnxruntime for ONNX files. A box is right whose class is right and
 whose overlap with a box that is there is at least 0.5.
@@ -10,11 +11,13 @@ whose overlap with a box that is there is at least 0.5.
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import cv2
 import numpy as np
 from decode import LABELS, SIZE, postprocess
 from scenes import letterboxed
@@ -70,10 +73,29 @@ def measure(run: Network) -> list[float]:
     return [average_precision(g, t) for g, t in zip(guesses, there)]
 
 
+def dataset(folder: Path) -> None:
+    """The scenes as pictures, and what is in them in COCO's form."""
+    images, annotations = [], []
+    for n in range(COUNT):
+        picture, truth = letterboxed(np.random.default_rng(HELD_OUT + n), SIZE)
+        cv2.imwrite(str(folder / f"{n:03}.png"), picture[..., ::-1])
+        images.append({"id": n + 1, "file_name": f"{n:03}.png", "width": SIZE, "height": SIZE})
+        for kind, x1, y1, x2, y2 in truth.tolist():
+            box = [x1, y1, x2 - x1, y2 - y1]
+            row = {"id": len(annotations) + 1, "image_id": n + 1, "category_id": int(kind) + 1, "bbox": box}
+            annotations.append({**row, "area": box[2] * box[3], "iscrowd": 0})
+    categories = [{"id": n + 1, "name": label} for n, label in enumerate(LABELS)]
+    parts = {"images": images, "annotations": annotations, "categories": categories}
+    (folder / "instances.json").write_text(json.dumps(parts), encoding="utf-8")
+
+
 def main() -> None:
-    if sys.argv[1] == "--calibration":
+    if sys.argv[1] in ("--calibration", "--dataset"):
         folder = Path(sys.argv[2])
         folder.mkdir(exist_ok=True)
+        if sys.argv[1] == "--dataset":
+            dataset(folder)
+            return
         for n in range(60):
             picture, _ = letterboxed(np.random.default_rng(CALIBRATION + n), SIZE)
             np.save(folder / f"{n}.npy", picture.transpose(2, 0, 1)[None])

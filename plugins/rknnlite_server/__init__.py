@@ -16,6 +16,7 @@
   ``anthropic_models``, ``anthropic_headers``. The requests of both are put into OpenAI's words and read once.
 * Speech: ``served_speech`` (a model), ``transcriptions``, ``speech`` (OpenAI's routes).
 * ``language_models``: those that come and go. ``networks``: the Open Inference Protocol. ``jobs``: files and batches.
+  ``vision``: what networks see in pictures.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ from .settings import ServerSettings
 from .speech import speech
 from .traced import TracedRequests
 from .transcriptions import transcriptions, translations
+from .vision.routes import vision_routes
 
 __all__ = ["all_routes", "make_app", "openai_routes"]
 
@@ -86,6 +87,7 @@ def all_routes() -> list[BaseRoute]:
         Route("/openapi.json", openapi),
         *load_routes(),
         *openai_routes(),
+        *vision_routes(),
         *file_routes(),
         *batch_routes(),
         *response_routes(),

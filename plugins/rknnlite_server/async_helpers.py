@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Optional, TypeVar
 
-__all__ = ["closing", "in_thread", "settled", "within"]
+__all__ = ["closing", "in_thread", "in_thread_of", "settled", "within"]
 
 T = TypeVar("T")
 
@@ -56,8 +57,15 @@ async def within(work: Awaitable[T], seconds: float) -> T:
 
 async def in_thread(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
     """``function`` in a thread; whoever is cancelled meanwhile is so when it has ended, not before."""
+    return await in_thread_of(None, function, *arguments, **options)
+
+
+async def in_thread_of(
+    threads: Optional[ThreadPoolExecutor], function: Callable[..., T], *arguments: Any, **options: Any
+) -> T:
+    """The same in one of these threads."""
     call = functools.partial(function, *arguments, **options)
-    future = asyncio.get_running_loop().run_in_executor(None, call)
+    future = asyncio.get_running_loop().run_in_executor(threads, call)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any, Optional
@@ -18,6 +18,7 @@ __all__ = ["Form", "parse_form", "read_form"]
 _MOST_PARTS = 64
 _MOST_HEAD = 8192  # bytes
 _MOST_TEXT = 1 << 20  # bytes
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 
 
@@ -53,7 +54,7 @@ class Form:
             fields[name] = _number(fields.get(name))
         for name in flags:
             given = fields.get(name)
-            fields[name] = {"true": True, "false": False}.get(str(given).lower(), given)
+            fields[name] = _FLAGS.get(str(given).lower(), given)
         return Body(fields)
 
 
@@ -65,14 +66,14 @@ def _number(given: Optional[str]) -> Any:
         return given
 
 
-async def read_form(request: Request, limit: int) -> Form:
-    """The form that a request carries, at most ``limit`` bytes. Raises ApiError."""
+async def read_form(request: Request, limit: int, take: Callable[[int], None] = lambda count: None) -> Form:
+    """The form that a request carries, at most ``limit`` bytes, for which ``take`` makes room. Raises ApiError."""
     kind = Message()
     kind["Content-Type"] = request.headers.get("content-type", "")
     boundary = kind.get_param("boundary")
     if kind.get_content_type() != "multipart/form-data" or not isinstance(boundary, str):
         raise ApiError(415, "invalid_request_error", "the body must be multipart/form-data, with a file")
-    return parse_form(await read_body(request, limit), boundary)
+    return parse_form(await read_body(request, limit, take), boundary)
 
 
 def parse_form(data: bytes, boundary: str) -> Form:

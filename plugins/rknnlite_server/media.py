@@ -25,7 +25,7 @@ from rknnlite.spi.llm import ImageBlock, MessagesInput, MultimodalInput
 from .errors import bad_request
 from .settings import ModelSettings
 
-__all__ = ["Media", "NoMedia", "Pictures", "media_of"]
+__all__ = ["MOST_PIXELS", "Media", "NoMedia", "Pictures", "media_of", "of_base64", "of_data_url"]
 
 logger = logging.getLogger("rknnlite.server")
 Array = NDArray[Any]
@@ -33,7 +33,7 @@ _PICTURES = ("image_url", "input_image")
 _SOUND = "sound is not supported; nothing tells how it becomes the frames for --mel-filter"
 _VIDEO = "only pictures are supported, as image_url"
 _MOST_PICTURES = 16
-_MOST_PIXELS = 1 << 26
+MOST_PIXELS = 1 << 26
 """A picture of a few bytes may claim to have more, and would take all memory."""
 
 
@@ -152,7 +152,7 @@ class Pictures:
 
     def _embedded(self, part: Mapping[str, Any]) -> Array:
         """Embeddings (tokens, width) float32 of one picture."""
-        picture = decode_picture(_data(part), "a picture of the messages", *self._size, 3, _MOST_PIXELS)
+        picture = decode_picture(_data(part), "a picture of the messages", *self._size, 3, MOST_PIXELS)
         with self._lock:
             (output, *_) = self._encoder.infer([picture[np.newaxis]])
         return np.asarray(output, np.float32).reshape(self.tokens, self._width)
@@ -193,10 +193,20 @@ def _data(part: Mapping[str, Any]) -> bytes:
     """What a data URL holds."""
     place = part.get("image_url")
     url = place.get("url") if isinstance(place, Mapping) else place
+    return of_data_url(url, "image_url.url", "messages")
+
+
+def of_data_url(url: Any, name: str, param: str) -> bytes:
+    """The bytes in a data URL, which a request calls ``name``. Raises ApiError."""
     head, comma, text = url.partition(",") if isinstance(url, str) else ("", "", "")
     if not (comma and head.startswith("data:") and head.endswith(";base64")):
-        raise bad_request("image_url.url must be data:image/...;base64,...; nothing is fetched", "messages")
+        raise bad_request(f"{name} must be data:image/...;base64,...; nothing is fetched", param)
+    return of_base64(text, param)
+
+
+def of_base64(text: str, param: str) -> bytes:
+    """The bytes of a picture in base64. Raises ApiError."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise bad_request("the base64 of a picture is damaged", "messages") from None
+        raise bad_request("the base64 of a picture is damaged", param) from None

@@ -9,8 +9,8 @@ A page that a user of this machine looks at can send requests to 127.0.0.1 as we
 * ``Origin`` is absent, the server's own, or listed.
 * A POST comes with a content type that a page cannot send without a preflight. Programs may leave it out; what bears a
   browser's marks may not (node's ``fetch`` has them). Of other methods GET and HEAD change nothing, and PUT, PATCH and DELETE
-  are never sent without a preflight. Sound is sent as a form, one of the old types: its two routes, which change nothing, take
-  one from programs, and from pages whose ``Origin`` was found to be the server's own or listed.
+  are never sent without a preflight. Sound and pictures are sent as a form, one of the old types: their routes, which change
+  nothing, take one from programs, and from pages whose ``Origin`` was found to be the server's own or listed.
 
 With keys there is nothing to check: a page does not have them, and could not send ``Authorization`` without a preflight.
 """
@@ -35,8 +35,12 @@ ALL = "*"
 """In place of a host or an origin: every one."""
 _SIMPLE = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """Content types that a page may send without a preflight."""
-_FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
-"""Routes that take a form, as OpenAI's clients send one."""
+_FORMS = (
+    "/v1/audio/transcriptions",
+    "/v1/audio/translations",
+    *(f"/v1/vision/{name}" for name in ("detect", "classify", "segment", "pose", "read")),
+)
+"""Routes that take a form, as OpenAI's clients send one, and curl."""
 _ASKED = ("inference-header-content-length", "x-requested-with")
 """Headers that no page sends without a preflight, whatever the content type beside them."""
 _MARKS = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")

@@ -24,9 +24,15 @@ BODY_SECONDS = 60.0
 """Time for a body to arrive."""
 
 
-async def read_json(request: Request, limit: int, empty: bool = False) -> Body:
+def _no_room(count: int) -> None:
+    """Where nobody counts bytes."""
+
+
+async def read_json(
+    request: Request, limit: int, empty: bool = False, take: Callable[[int], None] = _no_room
+) -> Body:
     """The object that a request carries; ``limit`` in bytes. With ``empty`` there may be none. Raises ApiError."""
-    data = await read_body(request, limit)
+    data = await read_body(request, limit, take)
     if empty and not data.strip():
         return Body({})
     try:
@@ -50,7 +56,7 @@ def _value(data: bytes) -> Any:
     return value
 
 
-async def read_body(request: Request, limit: int, take: Callable[[int], None] = lambda count: None) -> bytes:
+async def read_body(request: Request, limit: int, take: Callable[[int], None] = _no_room) -> bytes:
     """The bytes of a request, decompressed, at most ``limit``, within ``BODY_SECONDS``. Raises ApiError.
 
     ``take`` is asked for room: for all that is announced before any of it is read, else for each part that comes.

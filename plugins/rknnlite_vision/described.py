@@ -93,10 +93,16 @@ def runs_of(mask: Array) -> list[int]:
         >>> runs_of(np.array([[True]]))
         [0, 1]
     """
-    flat = mask.ravel(order="F")
-    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    lengths = np.diff(changes, prepend=0, append=flat.size).tolist()
-    return [0, *lengths] if flat.size and flat[0] else lengths
+    height = len(mask)
+    columns = np.flatnonzero(mask.any(axis=0))
+    if not len(columns):
+        return [mask.size] if mask.size else []
+    first, end = int(columns[0]), int(columns[-1]) + 1  # outside of them nothing changes
+    flat = np.zeros(height * (end - first) + 2, bool)
+    flat[1:-1] = mask[:, first:end].ravel(order="F")
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + first * height
+    lengths: list[int] = np.diff(changes, prepend=0, append=mask.size).tolist()
+    return lengths if lengths[-1] else lengths[:-1]
 
 
 def _places(values: Array) -> list[float]:

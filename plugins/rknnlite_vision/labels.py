@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 
 from rknnlite.errors import ParamInvalid, one_line, shown
 from rknnlite.files.json_text import parse_json
-from rknnlite.files.reading import read_bytes
+from rknnlite.files.reading import read_bytes, read_yaml
 from rknnlite.log import logger
 
 from .heads.head import Head, Task
@@ -61,15 +61,18 @@ def labels_for(head: Head, given: Optional[LabelSource], stored: str) -> list[st
     else:
         labels, whose = [str(label) for label in given], "labels name"
     if not _fits(head, labels):
+        blank = ", one of which is the blank" if head.task is Task.READ else ""
         raise ParamInvalid(
-            f"{whose} {len(labels)} classes, the model has {head.classes} ({head.family}); give as many, in the order of training"
+            f"{whose} {len(labels)} classes, the model has {head.classes}{blank} ({head.family}); give as many, in the order of "
+            "training"
         )
     return labels
 
 
 def _fits(head: Head, labels: Sequence[str]) -> bool:
-    """A head that reads checks its characters itself: its blank may be among them or not."""
-    return head.task is Task.READ or not head.classes or len(labels) == head.classes
+    """Of a head that reads one class is the blank, and one may be the space, which may be among the characters or not."""
+    left = head.classes - len(labels)
+    return not head.classes or left == 0 or (head.task is Task.READ and left in (1, 2))
 
 
 def read_labels(source: str | os.PathLike[str]) -> list[str]:
@@ -78,9 +81,10 @@ def read_labels(source: str | os.PathLike[str]) -> list[str]:
         return list(COCO)
     path = Path(source)
     try:
-        is_yaml = path.suffix.lower() in _YAML
-        text = read_bytes(path, _MOST_YAML if is_yaml else _MOST).decode("utf-8-sig")
-        labels = _of_yaml(text) if is_yaml else labels_of_text(text, lines=True)
+        if path.suffix.lower() in _YAML:
+            labels = _of_value(_yaml(path))
+        else:
+            labels = labels_of_text(read_bytes(path, _MOST).decode("utf-8-sig"), lines=True)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise ParamInvalid(f"labels {path} cannot be read: {one_line(str(why))}") from None
@@ -119,15 +123,15 @@ def labels_of_text(text: str, lines: bool = False) -> list[str]:
     return [row.strip() for row in (rows if len(rows) > 1 else text.split(",") if "," in text else [])]
 
 
-def _of_yaml(text: str) -> list[str]:
-    from ruamel.yaml import YAML  # a slow import
-    from ruamel.yaml.error import YAMLError
-
+def _yaml(path: Path) -> Any:
+    if path.is_file() and path.stat().st_size > _MOST_YAML:
+        raise ValueError(f"it has {path.stat().st_size} bytes, {_MOST_YAML} may be read")
     try:
-        value = YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, RecursionError) as error:
+        return read_yaml(path)
+    except (OSError, UnicodeDecodeError):
+        raise
+    except Exception as error:  # what the reader of YAML raises, and what deep nesting leads to
         raise ValueError(f"it is no YAML: {one_line(str(error))[:200]}") from None
-    return _of_value(value)
 
 
 def _of_value(value: Any) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -12,17 +14,18 @@ from numpy.typing import NDArray
 import rknnlite
 from rknnlite.errors import ModelInvalid
 from rknnlite.spi import Context
+from rknnlite.tensor import TensorAttr
 
 from .before.preparation import Preparation, Way
-from .heads.head import Head, Limits, Task
-from .heads.recognise import recognise
+from .heads.head import Head, Limits, Task, UnknownHead
+from .heads.recognise import hint_of, recognise
 from .labels import labels_for
 from .results import Result
 
 if TYPE_CHECKING:
     from .before.frame import Frame
 
-__all__ = ["VisionModel", "open_vision"]
+__all__ = ["VisionModel", "head_of", "open_vision", "way_of"]
 
 Array = NDArray[Any]
 Picture = Union[Array, "Frame"]
@@ -75,6 +78,7 @@ class VisionModel:
         self.preparation = preparation or Preparation.of(context, way=way_of(self.head))
         self.labels: list[str] = labels_for(self.head, labels, context.custom_string)
         """Names of the classes in their order; empty where nobody knows them."""
+        self.head.labels = self.labels
 
     def see(self, picture: Picture, limits: Limits = _USUAL) -> Result:
         """What is found in a picture, RGB uint8 [height, width, 3], or a frame; places are pixels of it."""
@@ -116,6 +120,20 @@ class VisionModel:
         return f"<VisionModel {self.head.family}>"
 
 
+def head_of(
+    inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr], hint: str = "", name: str = ""
+) -> Head:
+    """``recognise``; where shapes leave a choice and there is no hint, the name of the model file is one."""
+    try:
+        return recognise(inputs, outputs, hint)
+    except UnknownHead:
+        word = "" if hint else hint_of(name)
+        if word:
+            with contextlib.suppress(UnknownHead):
+                return recognise(inputs, outputs, word)
+        raise
+
+
 def way_of(head: Head) -> Way:
     """How a picture is put into the input of a network, where nobody says it."""
     return _WAYS.get(head.task, Way.LETTERBOX)
@@ -132,14 +150,17 @@ def open_vision(
     """Open a network for pictures: a path or the bytes of a ``.rknn`` file.
 
     Args:
-        labels, hint: see ``VisionModel``.
+        labels: see ``VisionModel``.
+        hint: likewise; without one the name of the file is it, where names and shapes leave a choice.
         backend, options: as for ``rknnlite.open``.
 
     Raises what ``rknnlite.open`` and ``VisionModel`` raise; then nothing stays open.
     """
     context = rknnlite.open(source, backend, **options)
     try:
-        return VisionModel(context, labels=labels, hint=hint)
+        name = Path(source).name if isinstance(source, (str, os.PathLike)) else ""
+        head = head_of(context.inputs, context.outputs, hint, name)
+        return VisionModel(context, head, labels=labels)
     except BaseException:
         context.close()
         raise

@@ -15,6 +15,8 @@ from tests.support.needs import skip_for_want
 from .conftest import DIGIT, RESNET, Call
 
 TINY = EXAMPLES / "llm_chat" / "models" / "tiny"
+DETECT = EXAMPLES / "detect" / "detect_for_RK3588.rknn"
+SCENE = EXAMPLES / "detect" / "scene.jpg"
 TRAINED = EXAMPLES / "llm_chat" / "trained"
 NAMES = {
     "model": "the model file, as it was given",
@@ -42,6 +44,11 @@ NAMES = {
     "core_mask": "bits of NPU cores",
     "runs": "how often",
     "fps": "frames per second",
+    "source": "a picture, film, camera or address that was looked at",
+    "found": "what is in a picture, best first",
+    "label": "the name of a class",
+    "score": "how sure, 0 to 1",
+    "box": "x1, y1, x2, y2 in pixels of the picture",
     "problem": "what is wrong with it; empty: nothing",
     "remedy": "what to do about it",
     "error": "why a command failed",
@@ -82,6 +89,9 @@ COMMANDS: list[tuple[Any, ...]] = [
     ("perf", RESNET, "--npu"),
     ("compare", RESNET, RESNET),
     ("compare", RESNET, DIGIT, "--ways"),
+    ("detect", DETECT, SCENE),
+    ("classify", RESNET, DIGIT),
+    ("eval", DETECT, "things", "--float"),
     ("devices",),
     ("plugins",),
     ("chat", TINY, "--ask", "hi", "--max-new-tokens", "4"),
@@ -119,6 +129,12 @@ def fields(value: Any, inside: str = "") -> Iterator[tuple[str, Any]]:
 def test_names(call: Call, words: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RKNNLITE_BACKEND", "cpu")
+    for folder, file, data in (
+        ("images", "scene.jpg", SCENE.read_bytes()),
+        ("labels", "scene.txt", b"6 0.5 0.5 0.1 0.1"),
+    ):
+        (tmp_path / "things" / folder).mkdir(parents=True)
+        (tmp_path / "things" / folder / file).write_bytes(data)
     done = call(*words, "--json")
     skip_for_want(done.err)
     assert done.code == 0, done.err

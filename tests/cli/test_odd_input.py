@@ -27,6 +27,8 @@ from tests.support.needs import skip_for_want
 from .conftest import RESNET, Call
 
 TINY = EXAMPLES / "llm_chat" / "models" / "tiny"
+DETECT = EXAMPLES / "detect" / "detect_for_RK3588.rknn"
+SCENE = EXAMPLES / "detect" / "scene.jpg"
 FILE = "FILE"
 NO_SERVER = ("--port", "0", "--grpc-port", "-1")
 READ: dict[str, tuple[Any, ...]] = {
@@ -62,6 +64,17 @@ READ: dict[str, tuple[Any, ...]] = {
     "serve, --params-file": ("serve", "--params-file", FILE),
     "serve, --api-key-file": ("serve", RESNET, "--api-key-file", FILE, *NO_SERVER),
     "top, --key-file": ("top", "localhost:1", "--once", "--key-file", FILE),
+    "detect": ("detect", FILE, SCENE),
+    "detect, picture": ("detect", DETECT, FILE),
+    "detect, --labels": ("detect", DETECT, SCENE, "--labels", FILE),
+    "classify": ("classify", FILE, SCENE),
+    "eval": ("eval", FILE, "things.csv"),
+    "eval, dataset": ("eval", DETECT, FILE),
+    "eval, --labels": ("eval", DETECT, "things.csv", "--labels", FILE),
+    "pose": ("pose", FILE, SCENE),
+    "segment": ("segment", FILE, SCENE),
+    "read": ("read", FILE, SCENE),
+    "read, --detector": ("read", FILE, SCENE, "--detector", DETECT),
     "transcribe": ("transcribe", FILE, "--model", "."),
     "transcribe, --model": ("transcribe", "silence.wav", "--model", FILE),
 }
@@ -70,6 +83,7 @@ WRITE: dict[str, tuple[Any, ...]] = {
     "export-onnx": ("export-onnx", RESNET, FILE, "--tries", "0"),
     "perf, --html": ("perf", RESNET, "--html", FILE),
     "run, --out": ("run", RESNET, "--out", FILE),
+    "detect, --out": ("detect", DETECT, SCENE, "--out", FILE),
     "man": ("man", FILE),
     "new-plugin": ("new-plugin", "mine", "--kind", "python", "--output", FILE),
     "doctor, --report": ("doctor", "--report", FILE),
@@ -99,6 +113,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
     (tmp_path / "words.txt").write_text("words\n")
+    (tmp_path / "things.csv").write_text("cat.jpg,cat\n")
+    (tmp_path / "cat.jpg").write_bytes(SCENE.read_bytes())
     with wave.open(str(tmp_path / "silence.wav"), "wb") as sound:
         sound.setparams((1, 2, 16000, 0, "NONE", ""))
         sound.writeframes(bytes(3200))

@@ -142,10 +142,11 @@ sys.argv = ["test.py", "--out", {str(out)!r}, "--workers", "1"]
 tempfile.tempdir = {str(kept)!r}
 import test as example
 drawn = []
-def draw(frame, boxes):
+def draw(frame, boxes, names):
     drawn.append(1)
     if len(drawn) == 20:
         raise {error}
+    return frame
 example.draw = draw
 example.main()
 """

@@ -107,7 +107,7 @@ def test_pictures_that_are_none(sighted: Served, url: Any, said: str) -> None:
 def test_pictures_that_are_too_many_or_too_large(sighted: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     _, url = picture(1)
     assert "16 are allowed" in sighted.chat(messages=asked(*[url] * 17)).json()["error"]["message"]
-    monkeypatch.setattr("rknnlite_server.media._MOST_PIXELS", 100)
+    monkeypatch.setattr("rknnlite_server.media.MOST_PIXELS", 100)
     assert "too large" in sighted.chat(messages=asked(url)).json()["error"]["message"]
 
 

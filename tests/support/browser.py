@@ -137,6 +137,7 @@ def browsing() -> Iterator[Page]:
     (theirs, commands), (answers, told) = os.pipe(), os.pipe()
     words = [
         program, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe",
+        "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream",
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
     ]  # fmt: skip
     profile = tempfile.mkdtemp()

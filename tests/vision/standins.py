@@ -23,7 +23,7 @@ def boxes(*places: tuple[float, float, float, float], **more: Any) -> Detections
 
 
 def standing_in(task: Task, result: Result | Callable[[], Result], classes: int = 0) -> Any:
-    """A function in the place of ``recognise``."""
+    """A function in the place of ``recognise``, and of ``head_of``."""
 
     class StandIn(Head):
         family = f"a stand-in that does {task.value}"
@@ -37,4 +37,4 @@ def standing_in(task: Task, result: Result | Callable[[], Result], classes: int 
         def _picture(self, outputs: Sequence[NDArray[Any]], limits: Limits) -> Result:
             return result() if callable(result) else result
 
-    return lambda inputs, outputs, hint="": StandIn(inputs, outputs)
+    return lambda inputs, outputs, hint="", name="": StandIn(inputs, outputs)

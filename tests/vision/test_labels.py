@@ -45,9 +45,18 @@ def test_coco() -> None:
 
 
 def test_characters_of_a_dictionary(tmp_path: Path) -> None:
-    """A blank and brackets are characters; of CTC the number is the head's business."""
+    """A blank and brackets are characters; one class more is that of no character, another the space."""
     (tmp_path / "keys.txt").write_text("[\n]\n \n漢\n", "utf-8")
-    assert labels_for(head(97, Task.READ), tmp_path / "keys.txt", "") == ["[", "]", " ", "漢"]
+    assert labels_for(head(5, Task.READ), tmp_path / "keys.txt", "") == ["[", "]", " ", "漢"]
+
+
+def test_as_many_characters_as_a_head_reads() -> None:
+    for classes in (2, 3, 4):
+        assert labels_for(head(classes, Task.READ), ["a", "b"], "") == ["a", "b"]
+    with pytest.raises(
+        ParamInvalid, match="labels name 2 classes, the model has 5, one of which is the blank"
+    ):
+        labels_for(head(5, Task.READ), ["a", "b"], "")
 
 
 @pytest.mark.parametrize(

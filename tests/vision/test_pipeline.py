@@ -8,10 +8,15 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_vision.heads.head import Limits
+from rknnlite_vision.model import open_vision
+from rknnlite_vision.pictures import read
 from rknnlite_vision.streams.figures import STAGES
+from rknnlite_vision.streams.looking import looking
 from rknnlite_vision.streams.pipeline import Pipeline
 from rknnlite_vision.streams.sinks import FilmSink, FolderSink, nowhere
 from rknnlite_vision.streams.sources import FilmSource, FolderSource
@@ -235,6 +240,24 @@ def test_calls_that_the_pool_gives_up_are_named(pool):
 def test_options_without_sense_are_refused(pool, options):
     with pytest.raises(ParamInvalid, match="queue must be at least 1 and stall above 0"):
         through(pool, [], **options)
+
+
+def test_a_network_for_pictures_sees_the_same_in_a_pipeline():
+    scene = "examples/detect/scene.jpg"
+    pytest.importorskip("PIL")
+    frames = [read(Path(scene)), np.zeros((30, 50, 3), np.uint8), read(Path(scene))[:, ::-1].copy()]
+    detector = "examples/detect/detect_for_RK3588.rknn"
+    got = []
+    with (
+        open_vision(detector, backend="cpu") as model,
+        rknnlite.Pool(detector, 2, backend="cpu") as detectors,
+    ):
+        looking(frames, detectors, model, lambda _, found: got.append(found), Limits(score=0.5)).run()
+        expected = [model.see(frame, Limits(score=0.5)) for frame in frames]
+    assert [len(found) for found in got] == [len(found) for found in expected]
+    assert len(got[0]) > 5 > 0 == len(got[1])
+    for found, wanted in zip(got, expected):
+        np.testing.assert_array_equal(found.boxes, wanted.boxes)
 
 
 # -- sources and sinks ------------------------------------------------------------------------------------

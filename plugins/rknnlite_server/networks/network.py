@@ -85,6 +85,11 @@ class ServedNetwork:
         self.statistics = Statistics()
 
     @property
+    def rows(self) -> int:
+        """How many requests of one row each may share a run."""
+        return self._batches.size
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """The protocol's metadata object."""
         return model_metadata(self.name, self.pool, self._batches.size, self.pool.shapes)

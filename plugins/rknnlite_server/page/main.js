@@ -6,6 +6,7 @@ import * as figures from "./figures.js"
 import * as models from "./models.js"
 import * as network from "./network.js"
 import * as speech from "./speech.js"
+import * as vision from "./vision.js"
 
 const AGAIN = 1000 // milliseconds
 let open = false   // whether the server has let us in and its models are there
@@ -34,6 +35,14 @@ function view() {
 }
 
 const link = (name, there) => { document.querySelector(`#views a[data-view=${name}]`).hidden = !there }
+
+/** The part for pictures is there once the server has told of a network that is for them. */
+async function see(networks) {
+  const there = await vision.networks(networks)
+  const {hidden} = document.querySelector("#views a[data-view=vision]")
+  link("vision", there)
+  if (there === hidden && location.hash === "#vision") view()
+}
 
 function lock(message) {
   if (!open && !$("lock").hidden && !key.get()) return // heard before
@@ -72,6 +81,7 @@ async function connect() {
     await models.start(offer, (language, networks) => {
       chat.models(language)
       network.networks(networks)
+      see(networks)
       link("speech", speech.models(language))
       link("chat", language.some(card => !card.meta?.task) || offer.pull || !offer.networks)
     })
@@ -101,4 +111,5 @@ $("forget").addEventListener("click", () => {
 chat.start()
 network.start()
 speech.start()
+vision.start()
 connect()

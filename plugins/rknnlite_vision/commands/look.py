@@ -13,17 +13,18 @@ from typing import Any, Optional, Union
 from numpy.typing import NDArray
 
 from rknnlite.commandline.options import add_model
-from rknnlite.errors import RknnError
-from rknnlite.spi.command import Column, Command, Console, Exit, Line, Table, Tone
+from rknnlite.errors import ParamInvalid, RknnError
+from rknnlite.spi.command import Column, Command, Console, Exit
 
 from ..drawing import draw
 from ..heads.head import Task
 from ..pictures import targets, write
-from ..show import Viewer, shown_pictures
+from ..show import Viewer
 from .film import look_at_film
-from .looker import Looker, Seen, open_looker
+from .looker import Looker, open_looker
 from .options import COMMON, add_seeing, limits_of
 from .sources import PictureSource, StreamSource, sources_of
+from .telling import Telling, viewing
 
 __all__ = ["Look"]
 
@@ -54,6 +55,8 @@ class Look(Command):
         with ExitStack() as opened:
             if isinstance(sources, StreamSource):
                 return look_at_film(self, args, sources, console, opened)
+            if getattr(args, "track", False):
+                raise ParamInvalid("--track numbers things from frame to frame: name a film or a camera")
             files = (
                 targets([source.path or source.name for source in sources], args.out) if args.out else None
             )
@@ -107,60 +110,6 @@ class Look(Command):
                 f"{len(sources)} pictures in {seconds:.1f} s, {len(sources) / seconds:.1f} per second"
             )
         return Exit.DATA if wrong else Exit.OK
-
-
-class Telling:
-    """What a command prints of each picture."""
-
-    def __init__(self, command: Look, args: argparse.Namespace, looker: Looker, console: Console) -> None:
-        self.looker, self.console = looker, console
-        self._command = command
-        head = looker.model.head
-        self._same = {
-            "model": str(args.model),
-            "device": args.device,
-            "backend": looker.pool.backend_name,
-            "soc": looker.pool.soc.name,
-            "task": head.task.value,
-            "head": head.family,
-        }
-        if not looker.model.labels and head.classes:
-            console.note(
-                f"nobody names the {head.classes} classes: they are numbered; give --labels FILE, or coco"
-            )
-
-    def document(self, source: str, seen: Seen, index: Optional[int] = None) -> dict[str, Any]:
-        """One picture for ``--json``; ``index`` is the number of a frame."""
-        height, width = seen.picture.shape[:2]
-        place = {"source": source, "index": index, "width": width, "height": height, "run_us": seen.run_us}
-        return {**self._same, **place, "found": seen.found}
-
-    def picture(self, source: str, seen: Seen, file: Optional[Path]) -> None:
-        """A picture: its name and a table."""
-        document = {**self.document(source, seen), "file": file}
-        head = f"{source}, {document['width']} x {document['height']}"
-        written = f", written to {file}" if file else ""
-        found = document["found"]
-        if not found:
-            self.console.report(document, Line(f"{head}: nothing found{written}", Tone.HEAD))
-            return
-        table = Table(self._command.columns, [self._command.cells(one) for one in found], empty="")
-        self.console.report(document, Line(f"{head}{written}", Tone.HEAD), table)
-
-    def problem(self, source: str, error: RknnError) -> None:
-        """A picture that cannot be looked at: a remark; with ``--json`` a document, too."""
-        self.console.note(str(error))
-        if self.console.json:
-            self.console.report({**self._same, "source": source, "error": str(error), "found": []})
-
-
-def viewing(args: argparse.Namespace, console: Console, opened: ExitStack) -> Optional[Viewer]:
-    """Where pictures are shown, if they are."""
-    if not args.show:
-        return None
-    viewer = opened.enter_context(contextlib.closing(shown_pictures(args.port)))
-    console.note(f"look at {viewer.place}; Ctrl-C ends it")
-    return viewer
 
 
 def _pixels(source: PictureSource) -> Array:

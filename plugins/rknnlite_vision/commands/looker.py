@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Optional, Protocol, Union
 
 from numpy.typing import NDArray
 
 from rknnlite.commandline.options import isolation, model_file, opening
-from rknnlite.errors import ModelInvalid, RknnError
+from rknnlite.errors import InputInvalid, ModelInvalid, RknnError
 from rknnlite.pool import Pool
 from rknnlite.spi import Context
+from rknnlite.spi.command import Column
 
 from ..before.preparation import Preparation, Way
 from ..described import described
 from ..heads.head import Limits, Task
-from ..heads.recognise import recognise
-from ..model import VisionModel, way_of
+from ..model import VisionModel, head_of, way_of
 from ..results import Result
 
-__all__ = ["Looker", "Seen", "open_looker", "open_pool"]
+__all__ = ["Looker", "Looking", "Seen", "open_looker", "open_pool"]
 
 Array = NDArray[Any]
 COMMANDS = {
@@ -49,6 +49,19 @@ class Seen:
     def found(self) -> list[dict[str, Any]]:
         """For ``--json`` and tables."""
         return described(self.result, self.name_of)
+
+
+class Looking(Protocol):
+    """What the parts of a command know of it."""
+
+    name: str
+    columns: Sequence[Column]
+
+    def cells(self, found: dict[str, Any]) -> list[str]:
+        """A row of the table."""
+
+    def open(self, args: argparse.Namespace, count: Optional[int]) -> Looker:
+        """The network, for so many pictures."""
 
 
 Item = tuple[Any, Union[Array, RknnError]]
@@ -79,7 +92,7 @@ class Looker:
         key, picture = item
         try:
             return key, picture if isinstance(picture, RknnError) else self.look(context, picture)
-        except RknnError as error:
+        except InputInvalid as error:
             return key, error
 
     def close(self) -> None:
@@ -98,6 +111,8 @@ def open_looker(
     pool = open_pool(args, count)
     try:
         model = pool.call(_model, args).result()
+        if isinstance(model, RknnError):
+            raise model
         check_task(model, tasks, args.model)
         return Looker(pool, model, limits)
     except BaseException:
@@ -118,10 +133,14 @@ def open_pool(args: argparse.Namespace, count: Optional[int], model: Any = None)
         )
 
 
-def _model(context: Context, args: argparse.Namespace) -> VisionModel:
-    head = recognise(context.inputs, context.outputs, args.head)
-    way = Way[args.fit.upper()] if args.fit else way_of(head)
-    return VisionModel(context, head, Preparation.of(context, way=way, bgr=args.bgr), args.labels)
+def _model(context: Context, args: argparse.Namespace) -> Union[VisionModel, RknnError]:
+    """The model on a context of the pool; an error is handed over, as raising it would have the pool open the file again."""
+    try:
+        head = head_of(context.inputs, context.outputs, args.hint, args.model.name)
+        way = Way(args.fit) if args.fit else way_of(head)
+        return VisionModel(context, head, Preparation.of(context, way=way, bgr=args.bgr), args.labels)
+    except RknnError as error:
+        return error
 
 
 def check_task(model: VisionModel, tasks: frozenset[Task], name: Any) -> None:

@@ -13,6 +13,8 @@ __all__ = ["COMMON", "add_boxes", "add_seeing", "limits_of"]
 
 COMMON = ("--out", "--show", "--labels", "--backend", "--device")
 """What ``--help`` lists."""
+UNSURE = 0.1
+"""Score of detections that keep tracks alive."""
 _MOST = 100_000
 _USUAL = Limits()
 _LABELS = (
@@ -55,10 +57,10 @@ def add_seeing(parser: argparse.ArgumentParser, labels: str = _LABELS) -> None:
     )
     parser.add_argument("--bgr", action="store_true", help="the model wants BGR (default: RGB)")
     parser.add_argument(
-        "--head",
+        "--hint",
         metavar="NAME",
         default="",
-        help="what the outputs are, where their names and shapes leave a choice: yolov5, ...",
+        help="what the head is, where names and shapes leave a choice: yolov5, ...",
     )
     parser.add_argument(
         "--workers",
@@ -85,8 +87,10 @@ def add_boxes(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"boxes of a picture (default: {_USUAL.most})",
     )
+    parser.add_argument("--track", action="store_true", help="number things from frame to frame of a film")
 
 
 def limits_of(args: argparse.Namespace) -> Limits:
-    """The thresholds that were given."""
-    return Limits(args.score, getattr(args, "overlap", _USUAL.overlap), getattr(args, "most", _USUAL.most))
+    """The thresholds that were given; a tracker wants unsure detections, too."""
+    score = min(args.score, UNSURE) if getattr(args, "track", False) else args.score
+    return Limits(score, getattr(args, "overlap", _USUAL.overlap), getattr(args, "most", _USUAL.most))

@@ -74,7 +74,7 @@ class Read(Look):
             return reader
         try:
             finding = argparse.Namespace(
-                **{**vars(args), "model": args.detector, "labels": None, "fit": None, "head": ""}
+                **{**vars(args), "model": args.detector, "labels": None, "fit": None, "hint": ""}
             )
             limits = Limits(args.detector_score, _OVERLAP)
             boxes = frozenset({Task.DETECT, Task.ROTATED, Task.POSE, Task.INSTANCE})

@@ -84,7 +84,7 @@ def _of_web(address: str) -> Union[list[PictureSource], StreamSource]:
     suffix = Path(address.partition("?")[0]).suffix.lower()
     pixels = None if suffix in FILMS else fetch(address)
     if pixels is None:
-        return StreamSource(address, live=True)
+        return StreamSource(address, live=suffix not in FILMS)
     return [PictureSource(address, lambda: pixels)]
 
 

@@ -6,4 +6,5 @@
 * ``yolo``: what all YOLOs share. ``yolo_sides``, ``yolo_zoo``: distances to the sides, as Rockchip's zoo cuts them;
   ``compiled_sides``: the same in C.
   ``yolo_anchors``: v5 and v7. ``yolo_tables``: boxes that the network decodes. ``extras``: keypoints and masks; ``resampling``.
+* ``whole``: classification, the class of each pixel, text.
 """

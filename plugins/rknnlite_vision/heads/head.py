@@ -76,6 +76,8 @@ class Head(abc.ABC):
     def __init__(self, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> None:
         self.outputs = list(outputs)
         """Attributes in the order of the network: shapes, and quantisation of integers."""
+        self.labels: Sequence[str] = ()
+        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets them."""
 
     def decode(self, outputs: Sequence[Array], limits: Limits = Limits()) -> list[Result]:
         """One result for each picture of the batch, places in pixels of the network's input.

@@ -69,7 +69,7 @@ class FilmSource:
         >>> FilmSource("no_such_film.mp4")
         Traceback (most recent call last):
         ...
-        rknnlite.errors.InputInvalid: no_such_film.mp4 cannot be opened as a film or camera
+        rknnlite.errors.InputInvalid: no_such_film.mp4: there is no such film
     """
 
     def __init__(self, name: str | int, size: Optional[tuple[int, int]] = None) -> None:
