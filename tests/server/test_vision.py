@@ -221,7 +221,7 @@ def told(task: Task, result: Any) -> None:
 
 def tells(patch: pytest.MonkeyPatch) -> None:
     """From now on every network has that head."""
-    patch.setattr(sights, "recognise", lambda inputs, outputs, hint="": Telling(inputs, outputs))
+    patch.setattr(sights, "recognise", lambda inputs, outputs, hint="", name="": Telling(inputs, outputs))
 
 
 @pytest.fixture(scope="module")
@@ -480,7 +480,7 @@ def test_networks_that_are_not_there_or_not_for_pictures(seeing: Served) -> None
     with pytest.raises(UnknownHead) as refused:
         open_vision(UNKNOWN, backend="cpu")
     assert str(refused.value) in text
-    status, text = error_of(seeing.http.post(f"{FOUND}&head=yolov99", content=data))
+    status, text = error_of(seeing.http.post(f"{FOUND}&hint=yolov99", content=data))
     assert status == 422 and "yolov99" in text
     (network, *_) = seeing.state.repository.loaded
     assert all(worker.replaced == 0 for worker in network.pool.stats().workers)

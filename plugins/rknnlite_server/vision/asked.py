@@ -23,7 +23,7 @@ JSON = "application/json"
 FORMS = {"image/png": ".png", "image/jpeg": ".jpg"}
 """Media types of drawn pictures, and the endings of such files."""
 _FIELDS = (
-    "model", "score", "overlap", "most", "across", "labels", "head", "fit", "bgr", "masks", "draw",
+    "model", "score", "overlap", "most", "across", "labels", "hint", "fit", "bgr", "masks", "draw",
 )  # fmt: skip
 _NUMBERS = ("score", "overlap", "most")
 _FLAGS = ("across", "bgr", "draw")
@@ -37,10 +37,10 @@ _USUAL = Limits()
 
 @dataclass(frozen=True)
 class View:
-    """How a network is to be taken: words for its head, names of its classes, how a picture becomes the input. None, empty or
+    """How a network is to be taken: a hint for its head, names of its classes, how a picture becomes the input. None, empty or
     False: as the network itself tells, or as is usual."""
 
-    head: str = ""
+    hint: str = ""
     labels: Optional[list[str]] = None
     fit: Optional[Way] = None
     bgr: bool = False
@@ -107,7 +107,7 @@ def _asked(told: Body, picture: bytes, accept: str) -> Asked:
         told.flag("across"),
     )
     fit = told.text("fit", choices=_FITS)
-    view = View(told.text("head"), _labels(told), Way(fit) if fit else None, told.flag("bgr"))
+    view = View(told.text("hint"), _labels(told), Way(fit) if fit else None, told.flag("bgr"))
     masks = told.text("masks", _MASKS[0], _MASKS)
     return Asked(picture, told.text("model"), limits, view, masks, _form(accept, told.flag("draw")))
 

@@ -10,8 +10,8 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_protocol.requests import InferRequest, InferResponse, Tensor
-from rknnlite_vision.heads.head import Limits, Task, UnknownHead
-from rknnlite_vision.heads.recognise import hint_of, recognise
+from rknnlite_vision.heads.head import Limits, Task
+from rknnlite_vision.heads.recognise import recognise
 from rknnlite_vision.model import VisionModel
 from rknnlite_vision.placement import Placement
 from rknnlite_vision.results import Result
@@ -86,7 +86,7 @@ _sights: weakref.WeakKeyDictionary[ServedNetwork, Sight] = weakref.WeakKeyDictio
 
 async def sight_of(network: ServedNetwork, view: View = _USUAL) -> Sight:
     """What lies around a network; what it tells itself is found out once. Raises ApiError for one that is not for pictures."""
-    usual = not view.head and view.labels is None
+    usual = not view.hint and view.labels is None
     sight = _sights.get(network) if usual else None
     if sight is None:
         model = await network.call(_model, network.name, network.rows, view)
@@ -119,13 +119,7 @@ def _model(context: Context, name: str, parts: int, view: View) -> Union[VisionM
     """The decoder for one row of a batch. An error is returned: one that is raised would put the context in doubt."""
     inputs, outputs = _one(context.inputs, parts), _one(context.outputs, parts)
     try:
-        try:
-            head = recognise(inputs, outputs, view.head)
-        except UnknownHead:
-            hint = hint_of(name)
-            if view.head or not hint:
-                raise
-            head = recognise(inputs, outputs, hint)
+        head = recognise(inputs, outputs, view.hint, name=name)
         return VisionModel(context, head, labels=view.labels)
     except RknnError as error:
         return error
