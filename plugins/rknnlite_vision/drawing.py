@@ -23,7 +23,7 @@ from .canvas import (
 )
 from .results import Classes, Detections, Result, Segments, Words
 
-__all__ = ["PALETTE", "Trails", "draw"]
+__all__ = ["PALETTE", "SURE", "Trails", "draw"]
 
 Array = NDArray[Any]
 NameOf = Callable[[int], str]
@@ -40,7 +40,7 @@ _SKELETONS = {
     21: tuple((0 if n % 4 == 1 else n - 1, n) for n in range(1, 21)),
 }  # fmt: skip
 """Which points are joined, by their number: people as COCO has them, hands from the wrist to the tips of the fingers."""
-_SURE = 0.5
+SURE = 0.5
 """Score from which on a keypoint is drawn."""
 _COVER = 0.45
 """Of masks: how much of the picture they hide."""
@@ -122,7 +122,7 @@ def _thing(canvas: Array, found: Detections, row: int, name_of: NameOf) -> None:
         rectangle(canvas, box, colour, thick)
     if found.keypoints is not None:
         _points(canvas, found.keypoints[row], thick)
-    label = name_of(number) if track is None else f"{name_of(number)} #{track}"
+    label = name_of(number) if track is None else f"#{track} {name_of(number)}"
     _label(canvas, box, f"{label} {found.scores[row]:.2f}", colour, thick)
 
 
@@ -136,7 +136,7 @@ def _mask(canvas: Array, mask: Array, colour: Colour) -> None:
 
 def _points(canvas: Array, points: Array, thick: int) -> None:
     """Keypoints, and what joins those that are sure."""
-    sure = points[:, 2] >= _SURE
+    sure = points[:, 2] >= SURE
     for index, (a, b) in enumerate(_SKELETONS.get(len(points), ())):
         if sure[a] and sure[b]:
             line(canvas, points[a, :2].tolist(), points[b, :2].tolist(), _colour(index), thick)

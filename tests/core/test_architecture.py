@@ -51,9 +51,9 @@ EXTRAS = {
 }
 """Imported where they are used, with a message that names the extra."""
 PLUGINS_NEED = {
-    "numpy", "cv2", "PIL", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest", "ray", "pyarrow", "starlette", "uvicorn",
-    "prometheus_client", "grpc", "google", "gguf", "jinja2", "llguidance", "matplotlib", "opentelemetry", "rich", "shtab",
-    "soundfile", "tokenizers",
+    "numpy", "cv2", "PIL", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest", "ray", "pyarrow", "starlette",
+    "uvicorn", "prometheus_client", "grpc", "google", "gguf", "jinja2", "llguidance", "matplotlib", "opentelemetry", "rich",
+    "shtab", "soundfile", "tokenizers",
 }  # fmt: skip
 FLAT = {
     "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant",

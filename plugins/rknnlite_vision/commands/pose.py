@@ -6,12 +6,11 @@ from typing import Any
 
 from rknnlite.spi.command import Column
 
+from ..drawing import SURE
 from ..heads.head import Task
 from .detect import Boxes
 
 __all__ = ["COMMAND"]
-
-_SURE = 0.5
 
 
 class Pose(Boxes):
@@ -29,7 +28,7 @@ class Pose(Boxes):
 
     def cells(self, found: dict[str, Any]) -> list[str]:
         points = found.get("keypoints", [])
-        sure = sum(score >= _SURE for *_, score in points)
+        sure = sum(score >= SURE for *_, score in points)
         return [*super().cells(found), f"{sure} of {len(points)}"]
 
 
