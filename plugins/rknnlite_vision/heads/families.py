@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Optional
 
-from . import yolo_tables, yolo_zoo
+from . import faces, yolo_tables, yolo_zoo
 from .head import Head
 from .seen import Seen
 from .yolo_anchors import anchored, anchored_masks
@@ -58,5 +58,8 @@ FAMILIES: list[Family] = [
         ("yolov10", "yolo26", "yolo26-seg", "yolo26-pose", "yolo26-obb"),
         yolo_tables.rows,
     ),
+    Family("RetinaFace", ("retinaface",), faces.retinaface),
+    Family("SCRFD", ("scrfd",), faces.scrfd),
+    Family("YuNet", ("yunet",), faces.yunet),
 ]
 """All rows. Where several fit, the caller must say which."""
