@@ -5,5 +5,5 @@
 * ``stored``: numbers as they are stored. ``candidates``: whose score passes. ``suppression``: of boxes that overlap, the best.
 * ``yolo``: what all YOLOs share. ``yolo_sides``, ``yolo_zoo``: distances to the sides, as Rockchip's zoo cuts them.
   ``yolo_anchors``: v5 and v7. ``yolo_tables``: boxes that the network decodes. ``extras``: keypoints and masks; ``resampling``.
-* ``faces``: RetinaFace, SCRFD, YuNet.
+* ``faces``: RetinaFace, SCRFD, YuNet. ``embeddings``: vectors, by hint.
 """

@@ -55,17 +55,18 @@ class _Faces(Head):
             right = (
                 np.isfinite(boxes).all(axis=1) & np.isfinite(points).all(axis=(1, 2)) & np.isfinite(scores)
             )
-        boxes, points, scores = boxes[right], points[right], scores[right]
-        plausible(scores, self.family)
-        kinds = np.zeros(len(scores), np.int64)
-        kept = best_upright(boxes, scores, kinds, limits)
+            boxes, points, scores = boxes[right], points[right], scores[right]
+            plausible(scores, self.family)
+            kinds = np.zeros(len(scores), np.int64)
+            kept = best_upright(boxes, scores, kinds, limits)
         marked = np.concatenate([points, np.repeat(scores[:, None, None], points.shape[1], axis=1)], axis=2)
         return Detections(boxes[kept], scores[kept], kinds[kept], marked[kept] if self._points else None)
 
     def _joined(self, outputs: Sequence[Array], what: int, rows: Any = slice(None)) -> Array:
         """Real numbers of one kind, [places, numbers], of all strides or some rows of them."""
         numbers = self._order[what]
-        return np.concatenate([Stored(self.outputs[n]).real(outputs[n][0]) for n in numbers])[rows]
+        joined: Array = np.concatenate([Stored(self.outputs[n]).real(outputs[n][0]) for n in numbers])[rows]
+        return joined
 
 
 class RetinaFace(_Faces):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Optional
 
-from . import faces, yolo_tables, yolo_zoo
+from . import embeddings, faces, yolo_tables, yolo_zoo
 from .head import Head
 from .seen import Seen
 from .yolo_anchors import anchored, anchored_masks
@@ -61,5 +61,6 @@ FAMILIES: list[Family] = [
     Family("RetinaFace", ("retinaface",), faces.retinaface),
     Family("SCRFD", ("scrfd",), faces.scrfd),
     Family("YuNet", ("yunet",), faces.yunet),
+    Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]
 """All rows. Where several fit, the caller must say which."""
