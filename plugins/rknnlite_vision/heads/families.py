@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Optional
 
-from . import whole, yolo_tables, yolo_zoo
+from . import embeddings, faces, whole, yolo_tables, yolo_zoo
 from .head import Head
 from .seen import Seen
 from .yolo_anchors import anchored, anchored_masks
@@ -61,5 +61,9 @@ FAMILIES: list[Family] = [
     Family("classification", ("classify", "resnet", "mobilenet", "efficientnet"), whole.classification),
     Family("semantic masks", ("semantic", "deeplab", "ppseg", "unet"), whole.regions),
     Family("CTC text", ("ctc", "ppocr", "crnn", "lprnet"), whole.text),
+    Family("RetinaFace", ("retinaface",), faces.retinaface),
+    Family("SCRFD", ("scrfd",), faces.scrfd),
+    Family("YuNet", ("yunet",), faces.yunet),
+    Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]
 """All rows. Where several fit, the caller must say which."""

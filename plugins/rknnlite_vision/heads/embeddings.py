@@ -1,0 +1,44 @@
+"""Vectors that are near to those of pictures of the same: faces, persons, whole pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import InputInvalid
+
+from ..results import Embedding
+from .head import Head, Limits, Task
+from .seen import Seen
+from .stored import Stored
+
+__all__ = ["Vector", "embedding"]
+
+
+class Vector(Head):
+    """One output is the vector, as the network gives it: its length is kept."""
+
+    task, classes = Task.EMBED, 0
+
+    def __init__(self, seen: Seen, length: int) -> None:
+        super().__init__(seen.inputs, seen.outputs)
+        self.size, self.family = seen.size, f"embedding, {length} numbers"
+        self._stored = Stored(self.outputs[0])
+
+    def _picture(self, outputs: Sequence[NDArray[Any]], limits: Limits) -> Embedding:
+        vector = self._stored.real(outputs[0].ravel())
+        wrong = int(np.count_nonzero(~np.isfinite(vector)))
+        if wrong:
+            raise InputInvalid(f"{self.family}: {wrong} of them are NaN or infinite; no distance can be told")
+        return Embedding(vector)
+
+
+def embedding(seen: Seen) -> Optional[Head]:
+    """One row of numbers, which only a hint tells from classes."""
+    if not seen.hint or len(seen.outputs) != 1 or 0 in seen.size:
+        return None
+    sizes = [size for size in seen.outputs[0].dims[1:] if size != 1]
+    return Vector(seen, sizes[0]) if len(sizes) == 1 else None

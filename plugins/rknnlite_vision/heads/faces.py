@@ -1,0 +1,219 @@
+"""Faces with five points: RetinaFace, SCRFD, YuNet."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import InputInvalid
+from rknnlite.tensor import TensorAttr
+
+from ..results import Detections
+from .candidates import plausible
+from .head import Head, Limits, Task
+from .seen import Seen
+from .stored import Stored, sigmoid
+from .suppression import best_upright
+
+__all__ = ["RetinaFace", "Scrfd", "YuNet", "retinaface", "scrfd", "yunet"]
+
+Array = NDArray[Any]
+_STRIDES = (8, 16, 32)
+_SIDES = ((16, 32), (64, 128), (256, 512))
+"""Pixels of RetinaFace's priors of each stride, as it is published."""
+
+
+class _Faces(Head):
+    """Tables with one row per place; ``order`` are the places of the outputs by what they hold, then by stride."""
+
+    classes = 1
+
+    def __init__(self, seen: Seen, name: str, order: Sequence[Sequence[int]], points: bool) -> None:
+        super().__init__(seen.inputs, seen.outputs)
+        self.size, self._order, self._points = seen.size, order, points
+        self.task = Task.POSE if points else Task.DETECT
+        self.family = f"{name}, {len(seen.outputs)} outputs, faces" + (" with 5 points" if points else "")
+
+    @abc.abstractmethod
+    def _scores(self, outputs: Sequence[Array]) -> Array:
+        """[places]."""
+
+    @abc.abstractmethod
+    def _places(self, outputs: Sequence[Array], rows: Array) -> tuple[Array, Array]:
+        """Boxes [n, 4] and points [n, 5, 2] of some places, in pixels."""
+
+    def _picture(self, outputs: Sequence[Array], limits: Limits) -> Detections:
+        with np.errstate(invalid="ignore", over="ignore"):  # numbers that are none take their boxes with them
+            scores = self._scores(outputs)
+            rows = np.flatnonzero(scores >= np.float32(limits.score))
+            boxes, points = self._places(outputs, rows)
+            scores = scores[rows]
+            right = (
+                np.isfinite(boxes).all(axis=1) & np.isfinite(points).all(axis=(1, 2)) & np.isfinite(scores)
+            )
+            boxes, points, scores = boxes[right], points[right], scores[right]
+            plausible(scores, self.family)
+            kinds = np.zeros(len(scores), np.int64)
+            kept = best_upright(boxes, scores, kinds, limits)
+        marked = np.concatenate([points, np.repeat(scores[:, None, None], points.shape[1], axis=1)], axis=2)
+        return Detections(boxes[kept], scores[kept], kinds[kept], marked[kept] if self._points else None)
+
+    def _joined(self, outputs: Sequence[Array], what: int, rows: Any = slice(None)) -> Array:
+        """Real numbers of one kind, [places, numbers], of all strides or some rows of them."""
+        numbers = self._order[what]
+        joined: Array = np.concatenate([Stored(self.outputs[n]).real(outputs[n][0]) for n in numbers])[rows]
+        return joined
+
+
+class RetinaFace(_Faces):
+    """Offsets from priors: two of each cell, three strides. Two scores, background and face: logits or probabilities."""
+
+    def __init__(self, seen: Seen, order: Sequence[Sequence[int]]) -> None:
+        super().__init__(seen, "RetinaFace", order, points=True)
+        least, greatest = Stored(self.outputs[order[1][0]]).range
+        self._logits = None if np.isinf(greatest) else greatest > 1.5 or least < -0.5
+        cells = [_corners(self.size, s, 2) + np.float32(s / 2) for s in _STRIDES]
+        self._middles = np.concatenate(cells)
+        sides = [np.tile(np.array(two, np.float32), len(c) // 2) for two, c in zip(_SIDES, cells)]
+        self._sides = np.concatenate(sides)[:, None]
+
+    def _scores(self, outputs: Sequence[Array]) -> Array:
+        both = self._joined(outputs, 1)
+        logits = self._logits
+        if logits is None:  # floats say nothing of their range: pairs of probabilities have the sum 1
+            known = both[np.isfinite(both).all(axis=1)]
+            logits = bool((np.abs(known.sum(axis=1) - 1) > 0.02).any() or (known < 0).any())
+        return sigmoid(both[:, 1] - both[:, 0]) if logits else both[:, 1]
+
+    def _places(self, outputs: Sequence[Array], rows: Array) -> tuple[Array, Array]:
+        middles, sides = self._middles[rows], self._sides[rows]
+        moved = self._joined(outputs, 0, rows)
+        middle = middles + moved[:, :2] * np.float32(0.1) * sides
+        half = sides * np.exp(moved[:, 2:] * np.float32(0.2)) / 2
+        points = self._joined(outputs, 2, rows).reshape(-1, 5, 2)
+        return (
+            np.concatenate([middle - half, middle + half], axis=1),
+            middles[:, None] + points * np.float32(0.1) * sides[:, None],
+        )
+
+
+class _OfStrides(_Faces):
+    """Outputs of each stride, in units of it."""
+
+    def __init__(
+        self, seen: Seen, name: str, order: Sequence[Sequence[int]], points: bool, anchors: int
+    ) -> None:
+        super().__init__(seen, name, order, points)
+        corners = [_corners(self.size, s, anchors) for s in _STRIDES]
+        self._corners = np.concatenate(corners)
+        strides = [np.full(len(c), s, np.float32) for s, c in zip(_STRIDES, corners)]
+        self._strides = np.concatenate(strides)[:, None]
+
+    def decode(self, outputs: Sequence[Array], limits: Limits = Limits()) -> list[Any]:
+        if all(len(attr.dims) == 3 for attr in self.outputs):
+            return super().decode(outputs, limits)
+        self._checked(outputs)
+        return [self._picture([array.reshape(1, -1, array.shape[-1]) for array in outputs], limits)]
+
+    def _checked(self, outputs: Sequence[Array]) -> None:
+        """Exports without a batch: their first dimension is that of places."""
+        wanted = [tuple(attr.dims) for attr in self.outputs]
+        if [array.shape for array in outputs] != wanted:
+            raise InputInvalid(f"{self.family}: outputs are {[a.shape for a in outputs]}, must be {wanted}")
+
+    def _marks(self, outputs: Sequence[Array], what: int, rows: Array) -> Array:
+        if not self._points:
+            return np.zeros((len(rows), 0, 2), np.float32)
+        points = self._joined(outputs, what, rows).reshape(-1, 5, 2)
+        marks: Array = self._corners[rows][:, None] + points * self._strides[rows][:, None]
+        return marks
+
+
+class Scrfd(_OfStrides):
+    """Distances to the sides from the corner of the cell, two anchors of each; scores are probabilities."""
+
+    def _scores(self, outputs: Sequence[Array]) -> Array:
+        return self._joined(outputs, 0)[:, 0]
+
+    def _places(self, outputs: Sequence[Array], rows: Array) -> tuple[Array, Array]:
+        sides = self._joined(outputs, 1, rows) * self._strides[rows]
+        corner = self._corners[rows]
+        boxes = np.concatenate([corner - sides[:, :2], corner + sides[:, 2:]], axis=1)
+        return boxes, self._marks(outputs, 2, rows)
+
+
+class YuNet(_OfStrides):
+    """Middle and size of each cell; the score is the geometric mean of class and objectness."""
+
+    def _scores(self, outputs: Sequence[Array]) -> Array:
+        kind, thing = (self._joined(outputs, n)[:, 0].clip(0, 1) for n in (0, 1))
+        scores: Array = np.sqrt(kind * thing)
+        return scores
+
+    def _places(self, outputs: Sequence[Array], rows: Array) -> tuple[Array, Array]:
+        moved, strides = self._joined(outputs, 2, rows), self._strides[rows]
+        middle, half = self._corners[rows] + moved[:, :2] * strides, np.exp(moved[:, 2:]) * strides / 2
+        return np.concatenate([middle - half, middle + half], axis=1), self._marks(outputs, 3, rows)
+
+
+def retinaface(seen: Seen) -> Optional[Head]:
+    """Three tables of all priors: 4, 2 and 10 numbers."""
+    if len(seen.outputs) != 3 or 0 in seen.size or any(len(attr.dims) != 3 for attr in seen.outputs):
+        return None
+    places = sum(_cells(seen.size, 2))
+    order = [
+        [n for n, a in enumerate(seen.outputs) if tuple(a.dims[1:]) == (places, count)]
+        for count in (4, 2, 10)
+    ]
+    return RetinaFace(seen, order) if all(len(found) == 1 for found in order) else None
+
+
+def scrfd(seen: Seen) -> Optional[Head]:
+    """Of three strides 1, 4 and mostly 10 numbers of two anchors per cell."""
+    for points in (True, False):
+        order = _by_stride(seen, (1, 4, 10) if points else (1, 4), 2)
+        if order:
+            return Scrfd(seen, "SCRFD", order, points, 2)
+    return None
+
+
+def yunet(seen: Seen) -> Optional[Head]:
+    """Of three strides 1, 1, 4 and 10 numbers per cell."""
+    order = _by_stride(seen, (1, 1, 4, 10), 1)
+    return YuNet(seen, "YuNet", order, True, 1) if order else None
+
+
+def _by_stride(seen: Seen, counts: Sequence[int], anchors: int) -> Optional[list[list[int]]]:
+    """Places of the outputs, a list for each kind; None where an output is missing or over."""
+    if 0 in seen.size or len(seen.outputs) != len(counts) * len(_STRIDES):
+        return None
+    left = list(range(len(seen.outputs)))
+    order: list[list[int]] = []
+    for count in counts:
+        order.append([])
+        for cells in _cells(seen.size, anchors):
+            found = next((n for n in left if _is_table(seen.outputs[n], cells, count)), None)
+            if found is None:
+                return None
+            left.remove(found)
+            order[-1].append(found)
+    return order
+
+
+def _is_table(attr: TensorAttr, rows: int, count: int) -> bool:
+    return tuple(attr.dims[-2:]) == (rows, count) and len(attr.dims) in (2, 3)
+
+
+def _cells(size: tuple[int, int], anchors: int) -> list[int]:
+    return [-(-size[0] // s) * -(-size[1] // s) * anchors for s in _STRIDES]
+
+
+def _corners(size: tuple[int, int], stride: int, anchors: int) -> Array:
+    """float32 [cells * anchors, 2]: x and y of the corner of each cell in pixels, row by row."""
+    x, y = np.meshgrid(np.arange(-(-size[0] // stride)), np.arange(-(-size[1] // stride)))
+    corners = np.stack([x.ravel(), y.ravel()], axis=1).repeat(anchors, axis=0) * stride
+    return corners.astype(np.float32)
