@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,18 +13,17 @@ from numpy.typing import NDArray
 import rknnlite
 from rknnlite.errors import ModelInvalid
 from rknnlite.spi import Context
-from rknnlite.tensor import TensorAttr
 
 from .before.preparation import Preparation, Way
-from .heads.head import Head, Limits, Task, UnknownHead
-from .heads.recognise import hint_of, recognise
+from .heads.head import Head, Limits, Task
+from .heads.recognise import recognise
 from .labels import labels_for
 from .results import Result
 
 if TYPE_CHECKING:
     from .before.frame import Frame
 
-__all__ = ["VisionModel", "head_of", "open_vision", "way_of"]
+__all__ = ["VisionModel", "open_vision", "way_of"]
 
 Array = NDArray[Any]
 Picture = Union[Array, "Frame"]
@@ -120,20 +118,6 @@ class VisionModel:
         return f"<VisionModel {self.head.family}>"
 
 
-def head_of(
-    inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr], hint: str = "", name: str = ""
-) -> Head:
-    """``recognise``; where shapes leave a choice and there is no hint, the name of the model file is one."""
-    try:
-        return recognise(inputs, outputs, hint)
-    except UnknownHead:
-        word = "" if hint else hint_of(name)
-        if word:
-            with contextlib.suppress(UnknownHead):
-                return recognise(inputs, outputs, word)
-        raise
-
-
 def way_of(head: Head) -> Way:
     """How a picture is put into the input of a network, where nobody says it."""
     return _WAYS.get(head.task, Way.LETTERBOX)
@@ -159,7 +143,7 @@ def open_vision(
     context = rknnlite.open(source, backend, **options)
     try:
         name = Path(source).name if isinstance(source, (str, os.PathLike)) else ""
-        head = head_of(context.inputs, context.outputs, hint, name)
+        head = recognise(context.inputs, context.outputs, hint, name=name)
         return VisionModel(context, head, labels=labels)
     except BaseException:
         context.close()

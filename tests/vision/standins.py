@@ -23,7 +23,7 @@ def boxes(*places: tuple[float, float, float, float], **more: Any) -> Detections
 
 
 def standing_in(task: Task, result: Result | Callable[[], Result], classes: int = 0) -> Any:
-    """A function in the place of ``recognise``, and of ``head_of``."""
+    """A function in the place of ``recognise``."""
 
     class StandIn(Head):
         family = f"a stand-in that does {task.value}"

@@ -67,7 +67,7 @@ def open_files() -> int:
 def standing(task: Task, result: Any, classes: int = 0) -> Iterator[None]:
     """The head of every network is a stand-in."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(looker, "head_of", standing_in(task, result, classes))
+        patched.setattr(looker, "recognise", standing_in(task, result, classes))
         yield
 
 
@@ -203,7 +203,7 @@ def test_text_where_a_detector_finds_it(call: Call, monkeypatch: pytest.MonkeyPa
     def either(inputs: Any, outputs: Any, hint: str, name: str) -> Any:
         return (detector if len(outputs) > 1 else reader)(inputs, outputs)
 
-    monkeypatch.setattr(looker, "head_of", either)
+    monkeypatch.setattr(looker, "recognise", either)
     done = call("read", RESNET, DIGIT, "--detector", DETECT, "--workers", "1", "--json")
     found = done.data["found"]
     assert [one["box"] for one in found] == [[7, 14, 140, 35], [7, 70, 63, 91]], done.err

@@ -127,7 +127,7 @@ def test_what_goes_wrong_on_the_way(call: Call, scene: Path) -> None:
         raise InputInvalid("no good")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(looker, "head_of", standing_in(Task.DETECT, broken))
+        patched.setattr(looker, "recognise", standing_in(Task.DETECT, broken))
         done = call("detect", RESNET, scene, "--out", "marked.avi")
     assert done.code == 5 and "no good" in done.err and not Path("marked.avi").exists()
     assert not list(Path().glob(".*"))
@@ -210,7 +210,7 @@ def test_a_camera_in_the_network_that_goes_off(call: Call) -> None:
             to.write(part(pictures.read(DIGIT)))
 
     with camera(answer) as address, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(looker, "head_of", standing_in(Task.DETECT, boxes((9, 9, 50, 50)), 1))
+        patched.setattr(looker, "recognise", standing_in(Task.DETECT, boxes((9, 9, 50, 50)), 1))
         done = call("detect", RESNET, address, "--json")
     assert done.code == 0, done.err
     last = done.data

@@ -12,8 +12,8 @@ from rknnlite_vision import model as module
 from rknnlite_vision import pictures
 from rknnlite_vision.before.preparation import Preparation, Way
 from rknnlite_vision.crops import cut_out
-from rknnlite_vision.heads.head import Head, Limits, Task, UnknownHead
-from rknnlite_vision.model import VisionModel, head_of, open_vision, way_of
+from rknnlite_vision.heads.head import Head, Limits, Task
+from rknnlite_vision.model import VisionModel, open_vision, way_of
 from rknnlite_vision.results import Detections, Result
 
 from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
@@ -112,20 +112,6 @@ def test_what_is_refused_closes_the_context(
         open_vision(DETECT, labels=labels, backend="cpu")
     with pytest.raises(ContextInvalid):
         opened[0].run()
-
-
-def test_the_name_of_a_file_is_a_hint_where_shapes_leave_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    def recognise(inputs: Any, outputs: Any, hint: str = "") -> str:
-        if hint not in ("yolov5", "yolov7"):
-            raise UnknownHead("give a hint")
-        return hint
-
-    monkeypatch.setattr(module, "recognise", recognise)
-    assert head_of([], [], name="yolov5s_rk3588.rknn") == "yolov5"  # type: ignore[comparison-overlap]
-    assert head_of([], [], "yolov7", "yolov5s.rknn") == "yolov7"  # type: ignore[comparison-overlap]
-    for hint, name in (("", "net.rknn"), ("", "yolov8.rknn"), ("yolov8", "yolov5s.rknn")):
-        with pytest.raises(UnknownHead, match="give a hint"):
-            head_of([], [], hint, name)
 
 
 def test_how_pictures_go_in() -> None:

@@ -18,7 +18,8 @@ from rknnlite.errors import InputInvalid, RknnError
 from ..before.preparation import Preparation, Way
 from ..evaluation.onnx_network import OnnxNetwork
 from ..heads.head import Limits, Task
-from ..model import VisionModel, head_of, way_of
+from ..heads.recognise import recognise
+from ..model import VisionModel, way_of
 from ..results import Result
 from .looker import Looker, Seen, check_task, open_looker
 
@@ -49,7 +50,7 @@ class Contestant:
             return Looking(open_looker(self.options, limits, tasks, count), None, limits)
         args = self.options
         network: Any = OnnxNetwork(self.file)
-        head = head_of(network.inputs, network.outputs, args.hint, self.file.name)
+        head = recognise(network.inputs, network.outputs, args.hint, name=self.file.name)
         steps = {name: value for name, value in (("mean", args.mean), ("std", args.std)) if value}
         preparation = Preparation.of(
             network, way=Way(args.fit) if args.fit else way_of(head), bgr=args.bgr, **steps

@@ -18,7 +18,8 @@ from rknnlite.spi.command import Column
 from ..before.preparation import Preparation, Way
 from ..described import described
 from ..heads.head import Limits, Task
-from ..model import VisionModel, head_of, way_of
+from ..heads.recognise import recognise
+from ..model import VisionModel, way_of
 from ..results import Result
 
 __all__ = ["Looker", "Looking", "Seen", "open_looker", "open_pool"]
@@ -136,7 +137,7 @@ def open_pool(args: argparse.Namespace, count: Optional[int], model: Any = None)
 def _model(context: Context, args: argparse.Namespace) -> Union[VisionModel, RknnError]:
     """The model on a context of the pool; an error is handed over, as raising it would have the pool open the file again."""
     try:
-        head = head_of(context.inputs, context.outputs, args.hint, args.model.name)
+        head = recognise(context.inputs, context.outputs, args.hint, name=args.model.name)
         way = Way(args.fit) if args.fit else way_of(head)
         return VisionModel(context, head, Preparation.of(context, way=way, bgr=args.bgr), args.labels)
     except RknnError as error:
