@@ -7,7 +7,7 @@
 * ``before``: pictures and frames of cameras to what a network takes.
 * ``heads``: outputs to what is found: which head a network has, and its decoder.
 * ``evaluation``: accuracy on datasets. ``streams``: pipelines from a source to a sink, tracks.
-* ``commands``: ``detect``, ``classify``, ``segment``, ``pose``, ``read``.
+* ``commands``: ``detect``, ``classify``, ``segment``, ``pose``, ``read``, ``eval``.
 """
 
 from __future__ import annotations
