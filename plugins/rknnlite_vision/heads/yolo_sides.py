@@ -70,8 +70,9 @@ class Stride:
 
 def are_logits(table: Array, stored: Stored) -> bool:
     """Whether scores are those before the sigmoid: behind it none is below zero, but what rounding of 8 bits left."""
-    least = np.fmin.reduce(stored.ordered(table[0]))
-    return bool(stored.real(least) < -0.05)
+    row = stored.ordered(table[0])
+    row = row[np.isfinite(row)] if row.dtype.kind == "f" else row  # what is no number says nothing
+    return len(row) > 0 and bool(stored.real(row.min()) < -0.05)
 
 
 def distances(bins: Array) -> Array:
