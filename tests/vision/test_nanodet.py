@@ -52,11 +52,16 @@ def test_the_order_of_outputs_does_not_matter_but_within_a_stride() -> None:
     is_golden(found([*scores[::-1], *sides[::-1]], "nanodet"), "nanodet")
 
 
-def test_picodets_tables_of_four_strides() -> None:
+def test_picodets_four_strides() -> None:
     """The picture is no multiple of 64: the last grid is rounded up."""
-    outputs = pairs(rows=True, strides=FOUR)
-    is_golden(found(outputs), "picodet")
-    assert head(outputs).family == "PicoDet, 8 outputs, 5 classes"
+    for outputs in (pairs(rows=True, strides=FOUR), table(strides=FOUR)):
+        is_golden(found(outputs, "picodet"), "picodet")
+    assert head(pairs(rows=True, strides=FOUR), "picodet").family == "PicoDet, 8 outputs, 5 classes"
+
+
+def test_four_strides_from_the_corner_or_the_middle_need_a_hint() -> None:
+    with pytest.raises(UnknownHead, match="NanoDet-Plus or PicoDet, and shapes do not tell which"):
+        head(pairs(rows=True, strides=FOUR))
 
 
 def test_distributions_of_eleven_bins_have_outputs_of_their_own() -> None:
@@ -86,8 +91,9 @@ def transcribed(scores: list[Array], sides: list[Array], strides: tuple[int, ...
 def test_nanodet_plus_measures_from_the_corner_of_a_cell() -> None:
     scores, sides = made.gfl(strides=FOUR)
     ours = found(table(strides=FOUR), "nanodet-plus")
+    same(ours, found(pairs(rows=True, strides=FOUR), "nanodet-plus"))
     np.testing.assert_allclose(ours.boxes, transcribed(scores, sides, FOUR, 0), rtol=0, atol=0.01)
-    same(ours, found(table(strides=FOUR), "nanodet"))  # four strides joined are those of Plus
+    same(ours, found(table(strides=FOUR), "nanodet"))  # four strides are those of Plus
     three = found(joined(), "nanodet-plus")
     np.testing.assert_allclose(three.boxes, transcribed(*made.gfl(), (8, 16, 32), 0), rtol=0, atol=0.01)
 
@@ -105,6 +111,14 @@ def test_scores_of_as_many_channels_as_another_familys_sides_need_a_hint() -> No
     with pytest.raises(UnknownHead, match=r"YOLOv6.* or NanoDet, and shapes do not tell which"):
         head(outputs)
     assert head(outputs, "nanodet").classes == 4
+
+
+def test_every_picture_of_a_batch_is_decoded() -> None:
+    for form in (pairs, joined, table):
+        both = [np.concatenate(two) for two in zip(form(), form(seed=181))]
+        first, second = head(both, "nanodet").decode(both, ALL)
+        same(first, found(form(), "nanodet"))
+        same(second, found(form(seed=181), "nanodet"))
 
 
 def test_numbers_that_are_none_take_their_boxes_with_them() -> None:

@@ -99,6 +99,9 @@ def test_longer_words_of_a_name_go_first() -> None:
     assert hint_of("yolov8n-pose_rk3588.rknn") == "yolov8-pose"
     assert hint_of("yolov8s-worldv2.rknn") == "yolo-world"
     assert hint_of("YOLO26n_seg.rknn") == "yolo26-seg"
+    assert hint_of("nanodet-plus-m_320.rknn") == "nanodet-plus"
+    assert hint_of("ppyoloe_plus_crn_s_80e_coco.rknn") == "ppyoloe"
+    assert hint_of("yolox_s.rknn") == "yolox"
 
 
 def test_a_file_name_decides_where_shapes_do_not_and_the_family_says_so() -> None:

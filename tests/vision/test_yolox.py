@@ -12,7 +12,7 @@ from rknnlite_vision.heads.recognise import recognise
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 from . import detector_outputs as made
-from .detector_checks import ALL, GOLDENS, broken, found, is_golden, quantised, same
+from .detector_checks import ALL, GOLDENS, broken, found, head, is_golden, quantised, same
 from .yolo_outputs import IMAGE
 
 Array = np.ndarray[Any, Any]
@@ -67,6 +67,15 @@ def test_half_floats_and_channels_last_are_the_same() -> None:
 def test_few_channels_need_no_hint() -> None:
     maps = [m[:, :8] for m in made.yolox()]
     same(found(maps), found(maps, "yolox"))
+
+
+def test_every_picture_of_a_batch_is_decoded() -> None:
+    for form in (list, lambda maps: [table(maps)]):
+        one, other = form(made.yolox()), form(made.yolox(171))
+        both = [np.concatenate(two) for two in zip(one, other)]
+        first, second = head(both, "yolox").decode(both, ALL)
+        same(first, found(one, "yolox"))
+        same(second, found(other, "yolox"))
 
 
 def test_numbers_that_are_none_take_their_boxes_with_them() -> None:

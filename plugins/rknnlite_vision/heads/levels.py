@@ -24,6 +24,13 @@ class Slice(Map):
 
     Attributes:
         start: the first row.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout
+        >>> image = TensorAttr(0, "image", (1, 64, 64, 3), DType.UINT8, Layout.NHWC)
+        >>> table = TensorAttr(0, "output", (1, 84, 7), DType.FLOAT32, Layout.UNDEFINED)
+        >>> [(part.stride, part.width, part.start) for part in singles(Seen([image], [table]), 1)]
+        [(8, 8, 0), (16, 4, 64), (32, 2, 80)]
     """
 
     start: int = 0

@@ -17,41 +17,45 @@ _APART = (4 * 8, 4 * 11)
 
 
 def nanodet(seen: Seen) -> Optional[Sides]:
-    """Sides from the middle of a cell, three strides: two outputs of each, or both joined."""
-    strides = _pairs(seen) or _joined(seen)
-    return Sides(seen, strides, "NanoDet") if len(strides) == 3 else None
+    """Sides from the middle of a cell, three strides."""
+    strides = _strides(seen, 3)
+    return Sides(seen, strides, "NanoDet") if strides else None
 
 
 def nanodet_plus(seen: Seen) -> Optional[Sides]:
-    """Sides from the corner of a cell, both joined: four strides, or what the hint says."""
-    strides = _joined(seen, corner=True)
-    named = seen.hint == "nanodetplus"
-    return Sides(seen, strides, "NanoDet-Plus") if len(strides) == 4 or (strides and named) else None
+    """Sides from the corner of a cell, four strides or what the hint says."""
+    strides = _strides(seen, 0 if seen.hint == "nanodetplus" else 4, corner=True)
+    return Sides(seen, strides, "NanoDet-Plus") if strides else None
 
 
 def picodet(seen: Seen) -> Optional[Sides]:
-    """Sides from the middle of a cell, two outputs of each of four strides."""
-    strides = _pairs(seen)
-    return Sides(seen, strides, "PicoDet") if len(strides) == 4 else None
+    """Sides from the middle of a cell, four strides."""
+    strides = _strides(seen, 4)
+    return Sides(seen, strides, "PicoDet") if strides else None
 
 
-def _joined(seen: Seen, corner: bool = False) -> list[Stride]:
+def _strides(seen: Seen, count: int, corner: bool = False) -> list[Stride]:
+    """Scores and sides of ``count`` strides (0: of any number), in two outputs of each, in one, or in one table of all."""
+    pairs = _pairs(seen) or _joined(seen)
+    if count not in (0, len(pairs)):
+        return []
+    return [Stride(sides, scores, logits=None, corner=corner) for sides, scores in pairs]
+
+
+def _joined(seen: Seen) -> list[tuple[Map, Map]]:
     """Scores before sides, in one map of each stride or one table."""
     maps = [] if seen.anchors is not None else singles(seen, _BINS + 1)
-    parts = [(m.part(m.channels - _BINS, _BINS), m.part(0, m.channels - _BINS)) for m in maps]
-    return [Stride(sides, scores, logits=None, corner=corner) for sides, scores in parts]
+    return [(m.part(m.channels - _BINS, _BINS), m.part(0, m.channels - _BINS)) for m in maps]
 
 
-def _pairs(seen: Seen) -> list[Stride]:
+def _pairs(seen: Seen) -> list[tuple[Map, Map]]:
     """An output of scores and one of sides for each stride."""
     found = levels(seen)
     if any(len(maps) != 2 for maps in found):
         return []
     pairs = [_pair(*maps) for maps in found]
     forms = {(sides.channels, scores.channels) for sides, scores in pairs}
-    if len(forms) != 1 or next(iter(forms))[0] not in _APART:
-        return []
-    return [Stride(sides, scores, logits=None) for sides, scores in pairs]
+    return pairs if len(forms) == 1 and next(iter(forms))[0] in _APART else []
 
 
 def _pair(first: Map, second: Map) -> tuple[Map, Map]:

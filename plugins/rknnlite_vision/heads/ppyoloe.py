@@ -26,6 +26,18 @@ class PPYoloe(Yolo):
     """Corners [1, boxes, 4] and scores [1, classes, boxes], or both in a row [1, boxes, 4 + classes].
 
     PaddleDetection divides the corners of the first form by its input ``scale_factor``: give it ones.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout
+        >>> image = TensorAttr(0, "image", (1, 64, 64, 3), DType.UINT8, Layout.NHWC)
+        >>> shapes = (1, 84, 4), (1, 3, 84)
+        >>> attrs = [TensorAttr(n, f"output{n}", dims, DType.FLOAT32, Layout.UNDEFINED) for n, dims in enumerate(shapes)]
+        >>> head = ppyoloe(Seen([image], attrs))
+        >>> boxes, scores = (np.zeros(dims, np.float32) for dims in shapes)
+        >>> boxes[0, 7], scores[0, 2, 7] = [5, 6, 25, 36], 0.75
+        >>> (found,) = head.decode([boxes, scores])
+        >>> found.boxes.tolist(), found.scores.tolist(), found.classes.tolist()
+        ([[5.0, 6.0, 25.0, 36.0]], [0.75], [2])
     """
 
     def __init__(self, seen: Seen, boxes: TensorAttr, scores: TensorAttr) -> None:

@@ -27,6 +27,20 @@ class YoloX(Yolo):
     ``decode_in_inference`` both are pixels.
 
     Outputs may lack the sigmoid of objectness and scores. One scale is shared with centres and sizes, so only the numbers tell.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> image = TensorAttr(0, "images", (1, 64, 64, 3), DType.UINT8, Layout.NHWC)
+        >>> shapes = [(1, 8, 64 // stride, 64 // stride) for stride in (8, 16, 32)]
+        >>> maps = [TensorAttr(n, f"map{n}", dims, DType.FLOAT32, Layout.NCHW) for n, dims in enumerate(shapes)]
+        >>> head = yolox(Seen([image], maps))
+        >>> head.family
+        'YOLOX, 3 outputs, 3 classes'
+        >>> numbers = [np.zeros(dims, np.float32) for dims in shapes]
+        >>> numbers[2][0, [4, 6], 1, 1] = 0.9
+        >>> (found,) = head.decode(numbers)
+        >>> found.boxes.tolist(), found.classes.tolist()
+        ([[16.0, 16.0, 48.0, 48.0]], [1])
     """
 
     def __init__(self, seen: Seen, maps: Sequence[Map]) -> None:
