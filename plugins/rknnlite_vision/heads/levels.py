@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from numpy.typing import NDArray
 
-from rknnlite.tensor import TensorAttr
+from rknnlite.tensor import Layout, TensorAttr
 
 from .seen import Map, Seen
 
@@ -44,16 +44,18 @@ class Slice(Map):
 
 def levels(seen: Seen) -> list[list[Map]]:
     """What lies on each stride, finest first, those of one stride in the order of the network; empty for other outputs."""
-    if 0 in seen.size or (seen.maps and seen.rows):
+    if 0 in seen.size:
         return []
-    if not seen.rows:
-        found = seen.grids()
+    if seen.maps:
+        rounded = [_rounded(seen, attr) for attr in seen.rows]
+        found = seen.grids([*seen.maps, *(m for m in rounded if m)])
     elif len(seen.rows) == 1:
         found = [[part] for part in _sliced(seen, seen.rows[0])]
     else:
         found = seen.grids([m for m in (_whole(seen, attr) for attr in seen.rows) if m])
     fitting = tuple(maps[0].stride for maps in found) in _STRIDES
-    return found if fitting and sum(map(len, found)) >= len(seen.outputs) else []
+    used = {m.index for maps in found for m in maps}
+    return found if fitting and len(used) == len(seen.outputs) else []
 
 
 def singles(seen: Seen, least: int) -> list[Map]:
@@ -78,6 +80,18 @@ def _sliced(seen: Seen, attr: TensorAttr) -> list[Map]:
         parts.append(_slice(seen, attr, w, h, stride, start))
         start += w * h
     return parts
+
+
+def _rounded(seen: Seen, attr: TensorAttr) -> Optional[Map]:
+    """A map whose grid was rounded up: the picture is no multiple of its stride."""
+    if len(attr.dims) != 4:
+        return None
+    last = attr.layout == Layout.NHWC
+    height, width, channels = attr.dims[1:] if last else (*attr.dims[2:], attr.dims[1])
+    for stride in _STRIDES[-1]:
+        if (width, height) == _grid(seen.size, stride):
+            return Map(seen.index(attr), channels, height, width, stride, last, attr)
+    return None
 
 
 def _whole(seen: Seen, attr: TensorAttr) -> Optional[Map]:
