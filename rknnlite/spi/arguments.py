@@ -155,6 +155,9 @@ def _fits(value: Any, annotation: Any, function: Callable[..., Any]) -> bool:
 
 def _fits_kind(value: Any, kind: Any, function: Callable[..., Any]) -> bool:
     origin = typing.get_origin(kind)
+    alias = getattr(origin or kind, "__value__", None)  # numpy's NDArray from 2.5 on
+    if alias is not None:
+        return _fits_kind(value, alias, function)
     if origin is Union or type(kind).__name__ == "UnionType":
         return any(_fits_kind(value, one, function) for one in typing.get_args(kind))
     if origin in (list, Sequence) and typing.get_args(kind):

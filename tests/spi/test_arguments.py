@@ -210,3 +210,20 @@ def test_what_fits_stays_what_it_is() -> None:
         example(1, (), None, "x")
     with pytest.raises(TypeError, match="missing 1 required"):
         example()  # type: ignore[call-arg]
+
+
+class Alias:
+    """What ``type Numbers = Sequence[float]`` makes, before Python 3.12."""
+
+    __value__ = Sequence[float]
+
+
+@typed
+def aliased(numbers: Alias) -> float:
+    return sum(numbers)  # type: ignore[call-overload,no-any-return]
+
+
+def test_names_of_types_are_what_they_stand_for() -> None:
+    assert aliased([1.0, 2]) == 3  # type: ignore[arg-type]
+    with pytest.raises(WrongType, match="aliased: numbers is int 1"):
+        aliased(1)  # type: ignore[arg-type]

@@ -49,7 +49,10 @@ def maps(*channels: int) -> list[TensorAttr]:
         (maps(64, 64), "YOLOv8 form (8, 9, 11, 12, World; or v10, by hint), 6 outputs, 64 classes"),
         (maps(64, 1, 1), "YOLOv8 form (8, 9, 11, 12, World; or v10, by hint), 9 outputs, 1 class"),
         (maps(4, 80), "YOLOv6 form (or 26, by hint), 6 outputs, 80 classes"),
-        (maps(145), "YOLOv8 form, joined maps, 3 outputs, 81 classes"),
+        (maps(68, 80, 1), "YOLOv6 form (6, PP-YOLOE), 9 outputs, 80 classes"),
+        (maps(8), "YOLOX, 3 outputs, 3 classes"),
+        (maps(80, 32), "NanoDet, 6 outputs, 80 classes"),
+        (outputs((1, 336, 4), (1, 80, 336)), "PP-YOLOE form (also PicoDet), decoded, 2 outputs, 80 classes"),
         (outputs((1, 84, 336)), "YOLOv8 form (8, 9, 11, 12, 26, World), decoded, 1 output, 80 classes"),
         (outputs((1, 1008, 85)), "YOLOv5 form (5, 7), decoded, 1 output, 80 classes"),
         (outputs((1, 300, 6)), "YOLOv10 form (10, 26), rows, not suppressed, 1 output"),
@@ -65,6 +68,10 @@ def test_what_was_recognised_is_said(seen: list[TensorAttr], family: str) -> Non
     ("seen", "words"),
     [
         (maps(255), ("yolov5", "yolov7", "yolov8")),  # anchors are not to be seen in shapes
+        (maps(145), ("yolov8", "yolox", "nanodet")),
+        (maps(64, 32), ("yolov8", "nanodet")),
+        (outputs((1, 336, 85)), ("yolov6", "yolox", "ppyoloe", "nanodet")),
+        (outputs((1, 340, 112)), ("yolov6", "yolox", "ppyoloe", "nanodet-plus")),
         (outputs((1, 56, 336)), ("yolov8", "yolov8-pose")),
         (outputs((1, 20, 336)), ("yolov8", "yolov8-obb")),
     ],
@@ -92,6 +99,9 @@ def test_longer_words_of_a_name_go_first() -> None:
     assert hint_of("yolov8n-pose_rk3588.rknn") == "yolov8-pose"
     assert hint_of("yolov8s-worldv2.rknn") == "yolo-world"
     assert hint_of("YOLO26n_seg.rknn") == "yolo26-seg"
+    assert hint_of("nanodet-plus-m_320.rknn") == "nanodet-plus"
+    assert hint_of("ppyoloe_plus_crn_s_80e_coco.rknn") == "ppyoloe"
+    assert hint_of("yolox_s.rknn") == "yolox"
 
 
 def test_a_file_name_decides_where_shapes_do_not_and_the_family_says_so() -> None:

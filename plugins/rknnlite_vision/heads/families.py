@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Optional
 
-from . import embeddings, faces, whole, yolo_tables, yolo_zoo
+from . import embeddings, faces, nanodet, whole, yolo_tables, yolo_zoo
 from .head import Head
+from .ppyoloe import ppyoloe
 from .seen import Seen
 from .yolo_anchors import anchored, anchored_masks
+from .yolox import yolox
 
 __all__ = ["FAMILIES", "Family"]
 
@@ -33,7 +35,9 @@ _SIDES = ("yolov8", "yolov9", "yolov11", "yolo11", "yolov12", "yolo12", "yolo26"
 
 FAMILIES: list[Family] = [
     Family(
-        "YOLOv6, 8 to 12, 26, World (maps of each stride)", ("yolov6", "yolov10", *_SIDES), yolo_zoo.separate
+        "YOLOv6, 8 to 12, 26, World, PP-YOLOE (maps of each stride)",
+        ("yolov6", "yolov10", *_SIDES, "ppyoloe"),
+        yolo_zoo.separate,
     ),
     Family("YOLOv8 with masks (maps)", tuple(f"{w}-seg" for w in _SIDES), yolo_zoo.masked),
     Family("YOLOv8 (joined maps)", _SIDES, yolo_zoo.joined),
@@ -58,6 +62,11 @@ FAMILIES: list[Family] = [
         ("yolov10", "yolo26", "yolo26-seg", "yolo26-pose", "yolo26-obb"),
         yolo_tables.rows,
     ),
+    Family("YOLOX", ("yolox",), yolox),
+    Family("PP-YOLOE, PicoDet (decoded)", ("ppyoloe", "picodet"), ppyoloe),
+    Family("NanoDet", ("nanodet",), nanodet.nanodet),
+    Family("NanoDet-Plus", ("nanodet-plus", "nanodet"), nanodet.nanodet_plus),
+    Family("PicoDet", ("picodet",), nanodet.picodet),
     Family("classification", ("classify", "resnet", "mobilenet", "efficientnet"), whole.classification),
     Family("semantic masks", ("semantic", "deeplab", "ppseg", "unet"), whole.regions),
     Family("CTC text", ("ctc", "ppocr", "crnn", "lprnet"), whole.text),

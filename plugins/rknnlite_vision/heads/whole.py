@@ -141,7 +141,8 @@ def text(seen: Seen) -> Optional[Text]:
     """A picture wider than high, and [batch, steps, classes]; with the hint ``lprnet`` [batch, classes, steps], its blank last."""
     dims = seen.outputs[0].dims if len(seen.outputs) == 1 else ()
     width, height = seen.size
-    if len(dims) != 3 or not width > height or dims[2] in seen.cells():  # as many as cells: a table of boxes
+    boxes = len(dims) == 3 and dims[2] in seen.cells() and not seen.hint  # a table with one for each cell
+    if len(dims) != 3 or boxes or not width > height:
         return None
     across = seen.hint == "lprnet"
     steps, classes = dims[:0:-1] if across else dims[1:]

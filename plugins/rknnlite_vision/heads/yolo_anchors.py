@@ -68,7 +68,7 @@ class Anchored(Yolo):
     def _logits(self, number: int, table: Array) -> bool:
         """Whether the sigmoid is still to come: integers tell by what they can mean, floats by their numbers."""
         low, _ = self.stored[number][0].range
-        return are_logits(table[:, 4]) if low == -np.inf else low < -0.1
+        return are_logits(table[:, 4], self.stored[number][0]) if low == -np.inf else low < -0.1
 
 
 def anchored(family: str, seen: Seen) -> Optional[Anchored]:

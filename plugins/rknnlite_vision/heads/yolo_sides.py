@@ -35,6 +35,7 @@ class Stride:
         total: the sum of the scores; None where there is none.
         coefficients: of masks; None where there are none.
         logits: the scores lack their sigmoid; None where only the numbers tell.
+        corner: the sides are told from the corner of a cell, not from its middle.
     """
 
     sides: Map
@@ -42,18 +43,19 @@ class Stride:
     total: Optional[Map] = None
     coefficients: Optional[Map] = None
     logits: Optional[bool] = False
+    corner: bool = False
 
     def __post_init__(self) -> None:
         self.sides_stored = Stored(self.sides.attr)
         self.scores_stored = Stored(self.scores.attr)
         self.logits_stored = Stored(self.scores.attr, logits=True)
         self.total_stored = None if self.total is None else Stored(self.total.attr)
-        self.centres = self.sides.centres()
+        self.centres = self.sides.centres() - np.float32(0.5 if self.corner else 0)
 
     def passing(self, outputs: Sequence[Array], limits: Limits, one: bool = True) -> Candidates:
         """Cells whose score passes, with ``one`` class each."""
         table = self.scores.cells(outputs)
-        logits = are_logits(table) if self.logits is None else self.logits
+        logits = are_logits(table, self.scores_stored) if self.logits is None else self.logits
         stored = self.logits_stored if logits else self.scores_stored
         if logits or not one:
             return (passing if one else every)(table, stored, limits)
@@ -66,9 +68,11 @@ class Stride:
         return 0.0 if self.total_stored is None else 0.5 * (self.total_stored.step + self.scores_stored.step)
 
 
-def are_logits(table: Array) -> bool:
-    """Whether float scores are those before the sigmoid: behind it none is below zero, but what rounding of 8 bits left."""
-    return bool(len(table) and table[0].min(initial=0) < -0.05)
+def are_logits(table: Array, stored: Stored) -> bool:
+    """Whether scores are those before the sigmoid: behind it none is below zero, but what rounding of 8 bits left."""
+    row = stored.ordered(table[0])
+    row = row[np.isfinite(row)] if row.dtype.kind == "f" else row  # what is no number says nothing
+    return len(row) > 0 and bool(stored.real(row.min()) < -0.05)
 
 
 def distances(bins: Array) -> Array:

@@ -22,6 +22,8 @@ __all__ = [
     "Rows",
     "Table",
     "WithObjectness",
+    "corners_of",
+    "precise",
     "rows",
     "table",
     "table_pose",
@@ -37,7 +39,7 @@ _ROWS = 300
 """Rows that such networks give unless they were exported for another number."""
 
 
-def _corners(boxes: Array) -> Array:
+def corners_of(boxes: Array) -> Array:
     """Centres and sizes [4, n] to corners [n, 4]."""
     half = boxes[2:] / 2
     return np.concatenate([boxes[:2] - half, boxes[:2] + half]).T
@@ -63,7 +65,7 @@ class Table(Yolo):
         if self.turned:
             angle = self.stored.real(table[-1:].take(found.cells, axis=1))
             return Boxes(np.concatenate([boxes, angle]).T, found.scores, found.classes, found.cells)
-        return Boxes(_corners(boxes), found.scores, found.classes, found.cells)
+        return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
 
 
 class WithObjectness(Yolo):
@@ -77,7 +79,7 @@ class WithObjectness(Yolo):
         table = outputs[0][0].T[None]
         found = objects(table, self.stored, limits)
         boxes = self.stored.real(table[0, :4].take(found.cells, axis=1))
-        return Boxes(_corners(boxes), found.scores, found.classes, found.cells)
+        return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
 
 
 class Rows(Yolo):
@@ -144,7 +146,7 @@ def with_objectness(name: str, anchors: int, seen: Seen) -> Optional[WithObjectn
     (attr,) = seen.rows
     if attr.dims[1] not in [anchors * cells for cells in seen.cells()]:
         return None
-    _precise(attr)
+    precise(attr)
     return WithObjectness(seen, attr, name)
 
 
@@ -163,7 +165,7 @@ def rows(seen: Seen) -> Optional[Rows]:
     elif not seen.maps and more == 17 * 3:
         head = Rows(seen, attr, Keypoints(RowColumns(index, attr, more)))
     if head is not None:
-        _precise(attr)
+        precise(attr)
     return head
 
 
@@ -175,11 +177,11 @@ def _table(seen: Seen) -> Optional[TensorAttr]:
     dims = attr.dims[:3] if len(attr.dims) == 4 and attr.dims[3] == 1 else attr.dims
     if len(dims) != 3 or dims[2] not in seen.cells():
         return None
-    _precise(attr)
+    precise(attr)
     return attr
 
 
-def _precise(attr: TensorAttr) -> None:
+def precise(attr: TensorAttr) -> None:
     """Raise UnknownHead for integers with pixels and scores in one scale: no score is left between 0 and 1."""
     step = Stored(attr).step
     if step > 0.5:

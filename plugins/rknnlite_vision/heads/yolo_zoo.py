@@ -25,7 +25,14 @@ _NAMES = {
     "yolo12": "YOLO12",
     "yolo26": "YOLO26",
     "yoloworld": "YOLO-World",
+    "ppyoloe": "PP-YOLOE",
 }
+_FORMS = {
+    4: "YOLOv6 form (or 26, by hint)",
+    64: "YOLOv8 form (8, 9, 11, 12, World; or v10, by hint)",
+    68: "YOLOv6 form (6, PP-YOLOE)",
+}
+"""What networks are called by the numbers of their sides."""
 _NEVER_SUPPRESSED = ("yolov10", "yolo26")
 
 
@@ -36,8 +43,7 @@ def separate(seen: Seen) -> Optional[Sides]:
         return None
     if seen.hint in _NEVER_SUPPRESSED:
         return Sides(seen, strides, f"{_NAMES[seen.hint]}, not suppressed", suppressed=False)
-    plain = strides[0].sides.channels in (4, 68)
-    form = "YOLOv6 form (or 26, by hint)" if plain else "YOLOv8 form (8, 9, 11, 12, World; or v10, by hint)"
+    form = _FORMS[strides[0].sides.channels]
     return _fast(Sides(seen, strides, _NAMES.get(seen.hint, form)))
 
 
