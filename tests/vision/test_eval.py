@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_vision import pictures
-from rknnlite_vision.commands import contestants
+from rknnlite_vision.commands import contestants, looker
 from rknnlite_vision.heads.head import Task
 from rknnlite_vision.results import Classes, Detections, Words
 
@@ -130,7 +130,8 @@ def test_the_network_in_float_stands_beside_it(call: Call, scene: Path, tmp_path
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, *arguments: Any, **more: Any) -> None:
     needs("onnx", "onnxruntime")
-    monkeypatch.setattr(contestants, "recognise", standing_in(*arguments, **more))
+    for module in (contestants, looker):
+        monkeypatch.setattr(module, "recognise", standing_in(*arguments, **more))
 
 
 def test_classes_of_folders(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
