@@ -16,15 +16,15 @@ IMAGE = [TensorAttr(0, "images", (1, 64, 96, 3), DType.UINT8, Layout.NHWC)]
 CELLS = [8 * 12, 4 * 6, 2 * 3]
 
 
-def zeros(*shapes: tuple[int, ...]) -> tuple[Any, list[Any]]:
+def zeros(*shapes: tuple[int, ...], hint: str = "") -> tuple[Any, list[Any]]:
     """The head for outputs of such shapes, and the outputs."""
     attrs = [TensorAttr(n, f"o{n}", s, DType.FLOAT32, Layout.UNDEFINED) for n, s in enumerate(shapes)]
-    return recognise(IMAGE, attrs), [np.zeros(s, np.float32) for s in shapes]
+    return recognise(IMAGE, attrs, hint), [np.zeros(s, np.float32) for s in shapes]
 
 
 def test_retinaface_moves_its_priors() -> None:
     n = 2 * sum(CELLS)
-    head, (boxes, scores, points) = zeros((1, n, 4), (1, n, 2), (1, n, 10))
+    head, (boxes, scores, points) = zeros((1, n, 4), (1, n, 2), (1, n, 10), hint="retinaface-logits")
     assert head.family == "RetinaFace, 3 outputs, faces with 5 points"
     scores[..., 0] = 9
     place = 2 * CELLS[0] + 2 * (6 * 1 + 3) + 1  # stride 16, row 1, column 3, the prior of 128 pixels

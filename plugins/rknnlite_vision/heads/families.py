@@ -58,12 +58,16 @@ FAMILIES: list[Family] = [
         ("yolov10", "yolo26", "yolo26-seg", "yolo26-pose", "yolo26-obb"),
         yolo_tables.rows,
     ),
-    Family("classification", ("classify", "resnet", "mobilenet", "efficientnet"), whole.classification),
+    Family(
+        "classification",
+        ("classify", "classify-probabilities", "resnet", "mobilenet", "efficientnet"),
+        whole.classification,
+    ),
     Family("semantic masks", ("semantic", "deeplab", "ppseg", "unet"), whole.regions),
-    Family("CTC text", ("ctc", "ppocr", "crnn", "lprnet"), whole.text),
-    Family("RetinaFace", ("retinaface",), faces.retinaface),
-    Family("SCRFD", ("scrfd",), faces.scrfd),
-    Family("YuNet", ("yunet",), faces.yunet),
+    Family("CTC text", ("ctc", "ctc-probabilities", "ppocr", "crnn", "lprnet"), whole.text),
+    Family("RetinaFace", ("retinaface", "retinaface-logits"), faces.retinaface),
+    Family("SCRFD", ("scrfd", "scrfd-logits"), faces.scrfd),
+    Family("YuNet", ("yunet", "yunet-logits"), faces.yunet),
     Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]
 """All rows. Where several fit, the caller must say which."""
