@@ -12,6 +12,8 @@ from rknnlite_vision.results import Classes, Segments, Words
 
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
+from tests.support.corpus import DATA
+from tools.vision.face_goldens import LINES
 
 ALL = Limits(score=0, most=100)
 RANDOM = np.random.default_rng(5)
@@ -144,3 +146,15 @@ def test_too_sure_a_limit_leaves_no_text() -> None:
     unsure = steps("A", "ABEHLOXY")[None] / 9
     found = decoded(one, unsure, Limits(score=0.9))
     assert found.text == "" and 0 < found.score < 0.9
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_lines_are_read_as_rapidocr_reads_them(line: str) -> None:
+    """The trained network of PP-OCR on a rendered line: tools/vision/face_goldens.py."""
+    goldens = np.load(DATA / "vision" / "text.npz")
+    scores = goldens[f"{line}.scores"]
+    one = head((1, *scores.shape), (320, 48), hint="ppocr")
+    one.labels = goldens[f"{line}.few"].tolist()
+    found = decoded(one, scores[None])
+    assert found.text == goldens[f"{line}.read"] == line
+    assert found.score == pytest.approx(float(goldens[f"{line}.score"]), abs=1e-5)
