@@ -59,6 +59,15 @@ class Classification(_Shares):
     """One number for each class.
 
     Floats are logits unless the output's name or the hint ``classify-probabilities`` says otherwise (``are_logits``).
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 64, 64, 3), DType.UINT8, Layout.NHWC)
+        >>> scores = TensorAttr(0, "output", (1, 3), DType.FLOAT32, Layout.UNDEFINED)
+        >>> head = recognise([image], [scores])
+        >>> head.family, head.decode([np.array([[0, 9, 0]], np.float32)])[0].classes
+        ('classification, 3 classes, softmax to come', array([1]))
     """
 
     task = Task.CLASSIFY
@@ -83,7 +92,16 @@ def classification(seen: Seen) -> Optional[Classification]:
 
 
 class Regions(Head):
-    """Scores of all classes for each pixel, or for each cell of a coarser grid: the largest is its class."""
+    """Scores of all classes for each pixel, or for each cell of a coarser grid: the largest is its class.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 64, 64, 3), DType.UINT8, Layout.NHWC)
+        >>> scores = TensorAttr(0, "output", (1, 5, 64, 64), DType.FLOAT32, Layout.UNDEFINED)
+        >>> recognise([image], [scores]).family
+        'semantic masks, 5 classes'
+    """
 
     task = Task.SEMANTIC
 
@@ -116,6 +134,16 @@ class Text(_Shares):
     ``labels`` are the characters. The blank is the first class, or the last one where ``blank_last``; of a network with two more
     classes than characters the last is a blank between words, as PaddleOCR adds it. Floats of its networks (hint ``ppocr``) are
     probabilities; others are logits unless the output's name or the hint ``ctc-probabilities`` says otherwise (``are_logits``).
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 48, 320, 3), DType.UINT8, Layout.NHWC)
+        >>> steps = TensorAttr(0, "output", (1, 4, 3), DType.FLOAT32, Layout.UNDEFINED)
+        >>> head = recognise([image], [steps], hint="ppocr")
+        >>> head.labels = ["a", "b"]
+        >>> head.decode([np.eye(3, dtype=np.float32)[[[1, 0, 1, 2]]]])[0].text
+        'aab'
     """
 
     task = Task.READ
