@@ -176,3 +176,17 @@ def test_faces_in_each_type_are_those_of_its_real_numbers(family: str, dtype: DT
     head = recognise(IMAGE, plain, f"{family}-logits" if logits else family)
     for ours, wanted in zip(found, boxes_of(head.decode(real, limits)[0])):
         assert len(ours) > 20 and np.array_equal(ours, wanted)
+
+
+@pytest.mark.parametrize("family", ["retinaface", "scrfd", "yunet"])
+def test_only_what_passes_becomes_float(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    attrs, arrays = stored(family, DType.INT8)
+    head = recognise(IMAGE, attrs)
+    head.decode(arrays, Limits(score=0.999))  # thresholds are looked up once
+    sizes: list[int] = []
+    real = Stored.real
+    monkeypatch.setattr(
+        Stored, "real", lambda self, values: (sizes.append(values.size), real(self, values))[1]
+    )
+    head.decode(arrays, Limits(score=0.999))
+    assert sum(sizes) < sum(array.size for array in arrays) / 10
