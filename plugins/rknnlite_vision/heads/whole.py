@@ -190,4 +190,6 @@ def text(seen: Seen) -> Optional[Text]:
         return None
     across = seen.hint == "lprnet"
     steps, classes = dims[:0:-1] if across else dims[1:]
+    if not seen.hint and classes in seen.cells():  # a table of boxes, which only a hint makes a text
+        return None
     return Text(seen, steps, classes, across) if 1 < steps <= width // 2 and classes > 1 else None
