@@ -10,8 +10,10 @@ from rknnlite_vision.heads.head import Head, Limits, Task
 from rknnlite_vision.heads.recognise import recognise
 from rknnlite_vision.results import Classes, Segments, Words
 
-from rknnlite.errors import ParamInvalid
+from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
+from tests.support.corpus import DATA
+from tools.vision.face_goldens import LINES
 
 ALL = Limits(score=0, most=100)
 RANDOM = np.random.default_rng(5)
@@ -44,16 +46,37 @@ def test_classes(dims: tuple[int, ...]) -> None:
 
 def test_probabilities_stay_as_they_are() -> None:
     shares = np.array([[0.7, 0.2, 0.1]])
-    assert np.allclose(decoded(head((1, 3)), shares).scores, [0.7, 0.2, 0.1])
+    assert np.allclose(decoded(head((1, 3), hint="classify-probabilities"), shares).scores, [0.7, 0.2, 0.1])
     stored = head((1, 3), quant=QuantParams(1 / 256, -128))
     assert np.allclose(decoded(stored, np.rint(shares * 256 - 128)).scores, [0.7, 0.2, 0.1], atol=1 / 256)
     logits = head((1, 3), quant=QuantParams(0.1, 0))
     assert decoded(logits, [[100, 0, -100]]).scores[0] > 0.9999, "10, 0, -10"
 
 
-def test_numbers_that_are_none_are_no_class() -> None:
-    found = decoded(head((1, 3)), [[np.nan, 1, 2]], Limits(score=0.25))
-    assert found.classes.size == 0
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("dims", [(1, 4), (1, 5, 64, 64), (1, 8, 9)])
+def test_numbers_that_are_none_are_refused(dims: tuple[int, ...], wrong: float) -> None:
+    numbers = np.zeros(dims)
+    numbers[..., :2] = wrong
+    one = head(dims, (96, 64) if len(dims) == 3 else (64, 64))
+    count = np.count_nonzero(~np.isfinite(numbers))
+    with pytest.raises(
+        InputInvalid, match=f"output output: {count} of {numbers.size} numbers are NaN or infinite"
+    ):
+        decoded(one, numbers)
+
+
+def test_the_file_says_what_is_logits() -> None:
+    """Never one frame: the same numbers mean the same in each."""
+    shares = np.array([[0.7, 0.2, 0.1]])
+    soft = np.exp(shares[0]) / np.exp(shares[0]).sum()
+    assert np.allclose(decoded(head((1, 3)), shares).scores, soft), "floats without a name for it"
+    wide = head((1, 3), quant=QuantParams(0.1, 0))
+    assert "softmax to come" in wide.family
+    assert np.allclose(decoded(wide, [[7, 2, 1]]).scores, soft)
+    narrow = head((1, 3), quant=QuantParams(1 / 256, -128))
+    assert "probabilities" in narrow.family
+    assert decoded(narrow, [[0, -128, -128]]).scores[0] == 0.5
 
 
 @pytest.mark.parametrize("part", [1, 2, 4])
@@ -123,3 +146,15 @@ def test_too_sure_a_limit_leaves_no_text() -> None:
     unsure = steps("A", "ABEHLOXY")[None] / 9
     found = decoded(one, unsure, Limits(score=0.9))
     assert found.text == "" and 0 < found.score < 0.9
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_lines_are_read_as_rapidocr_reads_them(line: str) -> None:
+    """The trained network of PP-OCR on a rendered line: tools/vision/face_goldens.py."""
+    goldens = np.load(DATA / "vision" / "text.npz")
+    scores = goldens[f"{line}.scores"]
+    one = head((1, *scores.shape), (320, 48), hint="ppocr")
+    one.labels = goldens[f"{line}.few"].tolist()
+    found = decoded(one, scores[None])
+    assert found.text == goldens[f"{line}.read"] == line
+    assert found.score == pytest.approx(float(goldens[f"{line}.score"]), abs=1e-5)

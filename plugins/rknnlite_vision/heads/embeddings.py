@@ -19,7 +19,19 @@ __all__ = ["Vector", "embedding"]
 
 
 class Vector(Head):
-    """One output is the vector, as the network gives it: its length is kept."""
+    """One output is the vector, as the network gives it: its length is kept.
+
+    Examples:
+        >>> import numpy as np
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 112, 112, 3), DType.UINT8, Layout.NHWC)
+        >>> vector = TensorAttr(0, "output", (1, 4), DType.FLOAT32, Layout.UNDEFINED)
+        >>> head = recognise([image], [vector], hint="arcface")
+        >>> one, other = (head.decode([np.array([v], np.float32)])[0] for v in ([1, 0, 0, 2], [2, 0, 0, 4]))
+        >>> head.family, round(one.cosine(other), 6)
+        ('embedding, 4 numbers', 1.0)
+    """
 
     task, classes = Task.EMBED, 0
 

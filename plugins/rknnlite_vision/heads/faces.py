@@ -15,6 +15,7 @@ from rknnlite.tensor import TensorAttr
 from ..results import Detections
 from .candidates import plausible
 from .head import Head, Limits, Task
+from .logits import are_logits
 from .seen import Seen
 from .stored import Stored, sigmoid
 from .suppression import best_upright
@@ -28,19 +29,29 @@ _SIDES = ((16, 32), (64, 128), (256, 512))
 
 
 class _Faces(Head):
-    """Tables with one row per place; ``order`` are the places of the outputs by what they hold, then by stride."""
+    """Tables with one row per place; ``order`` are the places of the outputs by what they hold, then by stride.
+
+    Scores are probabilities, as the published exports have them, unless the file or the hint says otherwise (``are_logits``).
+    """
 
     classes = 1
 
-    def __init__(self, seen: Seen, name: str, order: Sequence[Sequence[int]], points: bool) -> None:
+    def __init__(
+        self, seen: Seen, name: str, order: Sequence[Sequence[int]], scores: Sequence[int], points: bool
+    ) -> None:
         super().__init__(seen.inputs, seen.outputs)
+        scored = {number for kind in scores for number in order[kind]}
+        self._stored = [
+            Stored(attr, n in scored and are_logits(attr, seen.hint, usual=False))
+            for n, attr in enumerate(self.outputs)
+        ]
         self.size, self._order, self._points = seen.size, order, points
         self.task = Task.POSE if points else Task.DETECT
         self.family = f"{name}, {len(seen.outputs)} outputs, faces" + (" with 5 points" if points else "")
 
     @abc.abstractmethod
-    def _scores(self, outputs: Sequence[Array]) -> Array:
-        """[places]."""
+    def _scored(self, outputs: Sequence[Array], least: float) -> tuple[Array, Array]:
+        """Places in rising order that may have a score of ``least``, and their scores: found in the numbers as they are stored."""
 
     @abc.abstractmethod
     def _places(self, outputs: Sequence[Array], rows: Array) -> tuple[Array, Array]:
@@ -48,10 +59,10 @@ class _Faces(Head):
 
     def _picture(self, outputs: Sequence[Array], limits: Limits) -> Detections:
         with np.errstate(invalid="ignore", over="ignore"):  # numbers that are none take their boxes with them
-            scores = self._scores(outputs)
-            rows = np.flatnonzero(scores >= np.float32(limits.score))
+            rows, scores = self._scored(outputs, limits.score)
+            passed = scores >= np.float32(limits.score)
+            rows, scores = rows[passed], scores[passed]
             boxes, points = self._places(outputs, rows)
-            scores = scores[rows]
             right = (
                 np.isfinite(boxes).all(axis=1) & np.isfinite(points).all(axis=(1, 2)) & np.isfinite(scores)
             )
@@ -62,32 +73,51 @@ class _Faces(Head):
         marked = np.concatenate([points, np.repeat(scores[:, None, None], points.shape[1], axis=1)], axis=2)
         return Detections(boxes[kept], scores[kept], kinds[kept], marked[kept] if self._points else None)
 
-    def _joined(self, outputs: Sequence[Array], what: int, rows: Any = slice(None)) -> Array:
-        """Real numbers of one kind, [places, numbers], of all strides or some rows of them."""
-        numbers = self._order[what]
-        joined: Array = np.concatenate([Stored(self.outputs[n]).real(outputs[n][0]) for n in numbers])[rows]
+    def _joined(self, outputs: Sequence[Array], what: int, rows: Array) -> Array:
+        """Real numbers of one kind, [rows, numbers], of some places in rising order."""
+        taken, first = [], 0
+        for n in self._order[what]:
+            table = outputs[n][0]
+            own = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(table))]
+            taken.append(self._stored[n].real(table[own - first]))
+            first += len(table)
+        joined: Array = np.concatenate(taken)
         return joined
 
 
 class RetinaFace(_Faces):
-    """Offsets from priors: two of each cell, three strides. Two scores, background and face: logits or probabilities."""
+    """Offsets from priors: two of each cell, three strides. Two scores, background and face: logits or probabilities.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 32, 32, 3), DType.UINT8, Layout.NHWC)
+        >>> tables = [TensorAttr(n, "", (1, 42, k), DType.FLOAT32, Layout.UNDEFINED) for n, k in enumerate((4, 2, 10))]
+        >>> recognise([image], tables).family
+        'RetinaFace, 3 outputs, faces with 5 points'
+    """
 
     def __init__(self, seen: Seen, order: Sequence[Sequence[int]]) -> None:
-        super().__init__(seen, "RetinaFace", order, points=True)
-        least, greatest = Stored(self.outputs[order[1][0]]).range
-        self._logits = None if np.isinf(greatest) else greatest > 1.5 or least < -0.5
+        super().__init__(seen, "RetinaFace", order, (1,), points=True)
         cells = [_corners(self.size, s, 2) + np.float32(s / 2) for s in _STRIDES]
         self._middles = np.concatenate(cells)
         sides = [np.tile(np.array(two, np.float32), len(c) // 2) for two, c in zip(_SIDES, cells)]
         self._sides = np.concatenate(sides)[:, None]
 
-    def _scores(self, outputs: Sequence[Array]) -> Array:
-        both = self._joined(outputs, 1)
-        logits = self._logits
-        if logits is None:  # floats say nothing of their range: pairs of probabilities have the sum 1
-            known = both[np.isfinite(both).all(axis=1)]
-            logits = bool((np.abs(known.sum(axis=1) - 1) > 0.02).any() or (known < 0).any())
-        return sigmoid(both[:, 1] - both[:, 0]) if logits else both[:, 1]
+    def _scored(self, outputs: Sequence[Array], least: float) -> tuple[Array, Array]:
+        number = self._order[1][0]
+        stored, table = self._stored[number], self._stored[number].ordered(outputs[number][0])
+        if not stored.logits:
+            rows = np.flatnonzero(table[:, 1] >= stored.least(least, table.dtype))
+            return rows, stored.real(table[rows, 1])
+        margin = _logit(least)  # a softmax over two is the sigmoid of their difference
+        if table.dtype.kind in "iu":
+            margin, wide = margin / float(stored.scale), table.astype(np.int32)
+        else:
+            wide = table.astype(np.float32, copy=False)
+        rows = np.flatnonzero(wide[:, 1] - wide[:, 0] >= margin)
+        both = stored.real(table[rows])
+        return rows, sigmoid(both[:, 1] - both[:, 0])
 
     def _places(self, outputs: Sequence[Array], rows: Array) -> tuple[Array, Array]:
         middles, sides = self._middles[rows], self._sides[rows]
@@ -105,9 +135,15 @@ class _OfStrides(_Faces):
     """Outputs of each stride, in units of it."""
 
     def __init__(
-        self, seen: Seen, name: str, order: Sequence[Sequence[int]], points: bool, anchors: int
+        self,
+        seen: Seen,
+        name: str,
+        order: Sequence[Sequence[int]],
+        scores: Sequence[int],
+        points: bool,
+        anchors: int,
     ) -> None:
-        super().__init__(seen, name, order, points)
+        super().__init__(seen, name, order, scores, points)
         corners = [_corners(self.size, s, anchors) for s in _STRIDES]
         self._corners = np.concatenate(corners)
         strides = [np.full(len(c), s, np.float32) for s, c in zip(_STRIDES, corners)]
@@ -125,6 +161,19 @@ class _OfStrides(_Faces):
         if [array.shape for array in outputs] != wanted:
             raise InputInvalid(f"{self.family}: outputs are {[a.shape for a in outputs]}, must be {wanted}")
 
+    def _passing(self, outputs: Sequence[Array], what: int, least: float) -> Array:
+        """bool [places]: which numbers of one kind mean a score of ``least``, compared as they are stored."""
+        found = []
+        for n in self._order[what]:
+            stored = self._stored[n]
+            table = stored.ordered(outputs[n][0])[:, 0]
+            found.append(table >= stored.least(least, table.dtype))
+        return np.concatenate(found)
+
+    def _real_scores(self, outputs: Sequence[Array], what: int, rows: Array) -> Array:
+        values = self._joined(outputs, what, rows)[:, 0]
+        return sigmoid(values) if self._stored[self._order[what][0]].logits else values
+
     def _marks(self, outputs: Sequence[Array], what: int, rows: Array) -> Array:
         if not self._points:
             return np.zeros((len(rows), 0, 2), np.float32)
@@ -134,10 +183,21 @@ class _OfStrides(_Faces):
 
 
 class Scrfd(_OfStrides):
-    """Distances to the sides from the corner of the cell, two anchors of each; scores are probabilities."""
+    """Distances to the sides from the corner of the cell, two anchors of each.
 
-    def _scores(self, outputs: Sequence[Array]) -> Array:
-        return self._joined(outputs, 0)[:, 0]
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 32, 32, 3), DType.UINT8, Layout.NHWC)
+        >>> shapes = [(1, 2 * cells, k) for k in (1, 4, 10) for cells in (16, 4, 1)]
+        >>> tables = [TensorAttr(n, "", s, DType.FLOAT32, Layout.UNDEFINED) for n, s in enumerate(shapes)]
+        >>> recognise([image], tables).family
+        'SCRFD, 9 outputs, faces with 5 points'
+    """
+
+    def _scored(self, outputs: Sequence[Array], least: float) -> tuple[Array, Array]:
+        rows = np.flatnonzero(self._passing(outputs, 0, least))
+        return rows, self._real_scores(outputs, 0, rows)
 
     def _places(self, outputs: Sequence[Array], rows: Array) -> tuple[Array, Array]:
         sides = self._joined(outputs, 1, rows) * self._strides[rows]
@@ -147,12 +207,23 @@ class Scrfd(_OfStrides):
 
 
 class YuNet(_OfStrides):
-    """Middle and size of each cell; the score is the geometric mean of class and objectness."""
+    """Middle and size of each cell; the score is the geometric mean of class and objectness.
 
-    def _scores(self, outputs: Sequence[Array]) -> Array:
-        kind, thing = (self._joined(outputs, n)[:, 0].clip(0, 1) for n in (0, 1))
-        scores: Array = np.sqrt(kind * thing)
-        return scores
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 32, 32, 3), DType.UINT8, Layout.NHWC)
+        >>> shapes = [(1, cells, k) for k in (1, 1, 4, 10) for cells in (16, 4, 1)]
+        >>> tables = [TensorAttr(n, "", s, DType.FLOAT32, Layout.UNDEFINED) for n, s in enumerate(shapes)]
+        >>> recognise([image], tables).family
+        'YuNet, 12 outputs, faces with 5 points'
+    """
+
+    def _scored(self, outputs: Sequence[Array], least: float) -> tuple[Array, Array]:
+        each = least**2 * (1 - 1e-6)  # neither counts for more than 1, so both reach the square
+        rows = np.flatnonzero(self._passing(outputs, 0, each) & self._passing(outputs, 1, each))
+        kind, thing = (self._real_scores(outputs, n, rows).clip(0, 1) for n in (0, 1))
+        return rows, np.sqrt(kind * thing)
 
     def _places(self, outputs: Sequence[Array], rows: Array) -> tuple[Array, Array]:
         moved, strides = self._joined(outputs, 2, rows), self._strides[rows]
@@ -177,14 +248,14 @@ def scrfd(seen: Seen) -> Optional[Head]:
     for points in (True, False):
         order = _by_stride(seen, (1, 4, 10) if points else (1, 4), 2)
         if order:
-            return Scrfd(seen, "SCRFD", order, points, 2)
+            return Scrfd(seen, "SCRFD", order, (0,), points, 2)
     return None
 
 
 def yunet(seen: Seen) -> Optional[Head]:
     """Of three strides 1, 1, 4 and 10 numbers per cell."""
     order = _by_stride(seen, (1, 1, 4, 10), 1)
-    return YuNet(seen, "YuNet", order, True, 1) if order else None
+    return YuNet(seen, "YuNet", order, (0, 1), True, 1) if order else None
 
 
 def _by_stride(seen: Seen, counts: Sequence[int], anchors: int) -> Optional[list[list[int]]]:
@@ -217,3 +288,10 @@ def _corners(size: tuple[int, int], stride: int, anchors: int) -> Array:
     x, y = np.meshgrid(np.arange(-(-size[0] // stride)), np.arange(-(-size[1] // stride)))
     corners = np.stack([x.ravel(), y.ravel()], axis=1).repeat(anchors, axis=0) * stride
     return corners.astype(np.float32)
+
+
+def _logit(score: float) -> float:
+    """What a sigmoid makes ``score`` of, a little less: scores of what passes are compared again."""
+    if not 0 < score < 1:
+        return -np.inf if score <= 0 else 15.0
+    return float(np.log(score / (1 - score))) - 1e-4

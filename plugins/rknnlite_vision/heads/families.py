@@ -67,12 +67,16 @@ FAMILIES: list[Family] = [
     Family("NanoDet", ("nanodet",), nanodet.nanodet),
     Family("NanoDet-Plus", ("nanodet-plus", "nanodet"), nanodet.nanodet_plus),
     Family("PicoDet", ("picodet",), nanodet.picodet),
-    Family("classification", ("classify", "resnet", "mobilenet", "efficientnet"), whole.classification),
+    Family(
+        "classification",
+        ("classify", "classify-probabilities", "resnet", "mobilenet", "efficientnet"),
+        whole.classification,
+    ),
     Family("semantic masks", ("semantic", "deeplab", "ppseg", "unet"), whole.regions),
-    Family("CTC text", ("ctc", "ppocr", "crnn", "lprnet"), whole.text),
-    Family("RetinaFace", ("retinaface",), faces.retinaface),
-    Family("SCRFD", ("scrfd",), faces.scrfd),
-    Family("YuNet", ("yunet",), faces.yunet),
+    Family("CTC text", ("ctc", "ctc-probabilities", "ppocr", "crnn", "lprnet"), whole.text),
+    Family("RetinaFace", ("retinaface", "retinaface-logits"), faces.retinaface),
+    Family("SCRFD", ("scrfd", "scrfd-logits"), faces.scrfd),
+    Family("YuNet", ("yunet", "yunet-logits"), faces.yunet),
     Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]
 """All rows. Where several fit, the caller must say which."""

@@ -8,49 +8,76 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import ParamInvalid
+from rknnlite.errors import InputInvalid, ParamInvalid
 
 from ..results import Classes, Segments, Words
 from .head import Head, Limits, Task
+from .logits import are_logits
 from .seen import Seen
 from .stored import Stored
 
 __all__ = ["Classification", "Regions", "Text", "classification", "regions", "text"]
 
 Array = NDArray[Any]
-_SUM = 0.02
-"""How far from 1 the sum of probabilities in few bits may be, for each step of their scale: half a step per class at most."""
 
 
-def probabilities(values: Array, step: float) -> Array:
-    """Real numbers [..., classes] as probabilities: as they are where they are some already, else by softmax.
-
-    Args:
-        step: the difference of two neighbours of stored integers; 0 for floats.
-    """
-    total = values.sum(axis=-1)
-    slack = _SUM + step * values.shape[-1] / 2
-    if values.size and values.min() >= 0 and values.max() <= 1 + _SUM and (np.abs(total - 1) <= slack).all():
-        return values
+def softmax(values: Array) -> Array:
+    """Real numbers [..., classes] as probabilities."""
     powers = np.exp(values - values.max(axis=-1, keepdims=True))
     result: Array = powers / powers.sum(axis=-1, keepdims=True)
     return result
 
 
-class Classification(Head):
-    """One number for each class: probabilities, or what a softmax makes them of."""
+def finite(values: Array, name: str) -> Array:
+    """The numbers; raise InputInvalid where some are none: what is said of the whole picture would rest on them."""
+    if values.dtype.kind == "f":
+        wrong = int(np.count_nonzero(~np.isfinite(values)))
+        if wrong:
+            raise InputInvalid(f"output {name}: {wrong} of {values.size} numbers are NaN or infinite")
+    return values
+
+
+class _Shares(Head):
+    """Numbers for each class: probabilities, or what a softmax makes them of, as ``are_logits`` tells from the file."""
+
+    def __init__(self, seen: Seen, classes: int, usual: bool) -> None:
+        super().__init__(seen.inputs, seen.outputs)
+        self.classes, self.size = classes, seen.size
+        self._stored = Stored(self.outputs[0])
+        self._logits = are_logits(self.outputs[0], seen.hint, usual)
+
+    def _shares(self, values: Array) -> Array:
+        """[..., classes] that have the sum 1."""
+        real = finite(self._stored.real(values), self.outputs[0].name)
+        return softmax(real) if self._logits else real
+
+    def _said(self) -> str:
+        return "softmax to come" if self._logits else "probabilities"
+
+
+class Classification(_Shares):
+    """One number for each class.
+
+    Floats are logits unless the output's name or the hint ``classify-probabilities`` says otherwise (``are_logits``).
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 64, 64, 3), DType.UINT8, Layout.NHWC)
+        >>> scores = TensorAttr(0, "output", (1, 3), DType.FLOAT32, Layout.UNDEFINED)
+        >>> head = recognise([image], [scores])
+        >>> head.family, head.decode([np.array([[0, 9, 0]], np.float32)])[0].classes
+        ('classification, 3 classes, softmax to come', array([1]))
+    """
 
     task = Task.CLASSIFY
 
     def __init__(self, seen: Seen, classes: int) -> None:
-        super().__init__(seen.inputs, seen.outputs)
-        self.classes, self.size = classes, seen.size
-        self.family = f"classification, {classes} classes"
-        self._stored = Stored(self.outputs[0])
+        super().__init__(seen, classes, usual=True)
+        self.family = f"classification, {classes} classes, {self._said()}"
 
     def _picture(self, outputs: Sequence[Array], limits: Limits) -> Classes:
-        scores = probabilities(self._stored.real(outputs[0].reshape(-1)), self._stored.step)
-        scores = np.nan_to_num(scores, nan=0.0)
+        scores = self._shares(outputs[0].reshape(-1))
         order = np.argsort(-scores, kind="stable")[: limits.most]
         order = order[scores[order] >= limits.score]
         return Classes(order.astype(np.int64), scores[order].astype(np.float32))
@@ -65,7 +92,16 @@ def classification(seen: Seen) -> Optional[Classification]:
 
 
 class Regions(Head):
-    """Scores of all classes for each pixel, or for each cell of a coarser grid: the largest is its class."""
+    """Scores of all classes for each pixel, or for each cell of a coarser grid: the largest is its class.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 64, 64, 3), DType.UINT8, Layout.NHWC)
+        >>> scores = TensorAttr(0, "output", (1, 5, 64, 64), DType.FLOAT32, Layout.UNDEFINED)
+        >>> recognise([image], [scores]).family
+        'semantic masks, 5 classes'
+    """
 
     task = Task.SEMANTIC
 
@@ -75,7 +111,7 @@ class Regions(Head):
         self.family = f"semantic masks, {classes} classes"
 
     def _picture(self, outputs: Sequence[Array], limits: Limits) -> Segments:
-        values = Stored(self.outputs[0]).ordered(outputs[0][0])
+        values = finite(Stored(self.outputs[0]).ordered(outputs[0][0]), self.outputs[0].name)
         return Segments(values.argmax(axis=self._axis).astype(np.uint16))
 
 
@@ -91,22 +127,31 @@ def regions(seen: Seen) -> Optional[Regions]:
     return None
 
 
-class Text(Head):
+class Text(_Shares):
     """Steps from left to right, each with a score for every character and for none (CTC): the best of each step is taken,
     repeated ones are one.
 
     ``labels`` are the characters. The blank is the first class, or the last one where ``blank_last``; of a network with two more
-    classes than characters the last is a blank between words, as PaddleOCR adds it.
+    classes than characters the last is a blank between words, as PaddleOCR adds it. Floats of its networks (hint ``ppocr``) are
+    probabilities; others are logits unless the output's name or the hint ``ctc-probabilities`` says otherwise (``are_logits``).
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 48, 320, 3), DType.UINT8, Layout.NHWC)
+        >>> steps = TensorAttr(0, "output", (1, 4, 3), DType.FLOAT32, Layout.UNDEFINED)
+        >>> head = recognise([image], [steps], hint="ppocr")
+        >>> head.labels = ["a", "b"]
+        >>> head.decode([np.eye(3, dtype=np.float32)[[[1, 0, 1, 2]]]])[0].text
+        'aab'
     """
 
     task = Task.READ
 
     def __init__(self, seen: Seen, steps: int, classes: int, across: bool) -> None:
-        super().__init__(seen.inputs, seen.outputs)
-        self.classes, self.size = classes, seen.size
+        super().__init__(seen, classes, usual=seen.hint != "ppocr")
         self._across, self._blank_last = across, across
-        self._stored = Stored(self.outputs[0])
-        self.family = f"CTC text, {steps} steps, {classes} classes"
+        self.family = f"CTC text, {steps} steps, {classes} classes, {self._said()}"
 
     def _characters(self) -> list[str]:
         """One for each class; the blank is empty."""
@@ -125,14 +170,14 @@ class Text(Head):
 
     def _picture(self, outputs: Sequence[Array], limits: Limits) -> Words:
         values = outputs[0].reshape(outputs[0].shape[-2:])
-        scores = probabilities(self._stored.real(values.T if self._across else values), self._stored.step)
+        scores = self._shares(values.T if self._across else values)
         characters = self._characters()
         best = scores.argmax(axis=1)
         fresh = np.concatenate([[True], best[1:] != best[:-1]])
         kept = [step for step in np.flatnonzero(fresh).tolist() if characters[best[step]]]
         if not kept:
             return Words("", 0.0)
-        score = float(np.nan_to_num(scores[kept, best[kept]]).mean())
+        score = float(scores[kept, best[kept]].mean())
         found = "".join(characters[best[step]] for step in kept)
         return Words(found, score) if score >= limits.score else Words("", score)
 
@@ -141,9 +186,10 @@ def text(seen: Seen) -> Optional[Text]:
     """A picture wider than high, and [batch, steps, classes]; with the hint ``lprnet`` [batch, classes, steps], its blank last."""
     dims = seen.outputs[0].dims if len(seen.outputs) == 1 else ()
     width, height = seen.size
-    boxes = len(dims) == 3 and dims[2] in seen.cells() and not seen.hint  # a table with one for each cell
-    if len(dims) != 3 or boxes or not width > height:
+    if len(dims) != 3 or not width > height:
         return None
     across = seen.hint == "lprnet"
     steps, classes = dims[:0:-1] if across else dims[1:]
+    if not seen.hint and classes in seen.cells():  # a table of boxes, which only a hint makes a text
+        return None
     return Text(seen, steps, classes, across) if 1 < steps <= width // 2 and classes > 1 else None
