@@ -7,5 +7,6 @@
   ``compiled_sides``: the same in C.
   ``yolo_anchors``: v5 and v7. ``yolo_tables``: boxes that the network decodes. ``extras``: keypoints and masks; ``resampling``.
 * ``whole``: classification, the class of each pixel, text.
+* ``rtdetr``: rows with all classes. ``heat_maps``: keypoints of one person.
 * ``faces``: RetinaFace, SCRFD, YuNet. ``embeddings``: vectors, by hint.
 """

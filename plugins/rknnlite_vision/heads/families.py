@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Optional
 
-from . import embeddings, faces, whole, yolo_tables, yolo_zoo
+from . import embeddings, faces, heat_maps, rtdetr, whole, yolo_tables, yolo_zoo
 from .head import Head
 from .seen import Seen
 from .yolo_anchors import anchored, anchored_masks
@@ -64,6 +64,8 @@ FAMILIES: list[Family] = [
     Family("RetinaFace", ("retinaface",), faces.retinaface),
     Family("SCRFD", ("scrfd",), faces.scrfd),
     Family("YuNet", ("yunet",), faces.yunet),
+    Family("RT-DETR", ("rtdetr", "rtdetr-logits", "rtdetr-scores"), rtdetr.rtdetr),
+    Family("heat maps of keypoints", ("heatmap", "hrnet", "simplebaseline"), heat_maps.heat_maps),
     Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]
 """All rows. Where several fit, the caller must say which."""
