@@ -21,7 +21,15 @@ _STRIDE = 4
 
 
 class HeatMaps(Head):
-    """The largest cell of each map, and a quarter of a cell towards the larger of its neighbours where it has both."""
+    """The largest cell of each map, and a quarter of a cell towards the larger of its neighbours where it has both.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> picture = TensorAttr(0, "image", (1, 256, 192, 3), DType.UINT8, Layout.NHWC)
+        >>> maps = TensorAttr(0, "maps", (1, 17, 64, 48), DType.FLOAT32, Layout.NCHW)
+        >>> heat_maps(Seen([picture], [maps])).family
+        'heat maps, 17 keypoints of one person'
+    """
 
     task, classes = Task.POSE, 1
 
@@ -56,7 +64,8 @@ def _towards(grid: Array, y: Array, x: Array, across: int) -> Array:
     n = np.arange(len(grid))
     before, behind = np.clip(at - 1, 0, size - 1), np.clip(at + 1, 0, size - 1)
     less, more = (grid[n, y, p] if across else grid[n, p, x] for p in (before, behind))
-    return 0.25 * inside * ((more > less).astype(np.float32) - (more < less))
+    moved: Array = 0.25 * inside * ((more > less).astype(np.float32) - (more < less))
+    return moved
 
 
 def heat_maps(seen: Seen) -> Optional[HeatMaps]:

@@ -34,6 +34,13 @@ class RtDetr(Yolo):
 
     One table has one class for a row, as ultralytics decodes it; of two outputs every class that passes is told, as
     transformers does.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout
+        >>> picture = TensorAttr(0, "image", (1, 640, 640, 3), DType.UINT8, Layout.NHWC)
+        >>> rows = TensorAttr(0, "output0", (1, 300, 84), DType.FLOAT32, Layout.UNDEFINED)
+        >>> rtdetr(Seen([picture], [rows])).family
+        'RT-DETR, not suppressed, 1 output, 80 classes'
     """
 
     def __init__(self, seen: Seen, boxes: TensorAttr, scores: TensorAttr, logits: bool) -> None:

@@ -138,7 +138,10 @@ class Text(Head):
 
 
 def text(seen: Seen) -> Optional[Text]:
-    """A picture at least twice as wide as high, and [batch, steps, classes]; with the hint ``lprnet`` [batch, classes, steps], its blank last."""
+    """A picture at least twice as wide as high, and [batch, steps, classes].
+
+    With the hint ``lprnet`` [batch, classes, steps], its blank last.
+    """
     dims = seen.outputs[0].dims if len(seen.outputs) == 1 else ()
     width, height = seen.size
     if len(dims) != 3 or width < 2 * height:
