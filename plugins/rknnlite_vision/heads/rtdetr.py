@@ -23,7 +23,8 @@ _ROWS = 300
 """Queries of public networks."""
 
 _OTHERS = (6, 7, 57)
-"""Numbers of a row that YOLOv10 and 26 give; here they would be 2, 3 or 53 classes, which a hint must say."""
+"""Numbers of a row that YOLOv10 and 26 give; here they would be 2, 3 or 53 classes, which the hints
+``rtdetr-scores`` or ``rtdetr-logits`` must say: ultralytics 8.4 gives centre, size, score, class, which is not decoded here."""
 
 _LOGITS = -0.5
 """Integers that can mean less are no scores."""
@@ -32,7 +33,7 @@ _LOGITS = -0.5
 class RtDetr(Yolo):
     """[1, rows, 4 + classes], or boxes [1, rows, 4] and scores [1, rows, classes].
 
-    One table has one class for a row, as ultralytics decodes it; of two outputs every class that passes is told, as
+    One table has one class for a row, as ultralytics exported it before 8.4; of two outputs every class that passes is told, as
     transformers does.
 
     Examples:
@@ -73,7 +74,7 @@ def rtdetr(seen: Seen) -> Optional[RtDetr]:
         return None
     if len(rows) == 1:
         boxes = scores = rows[0]
-        if boxes.dims[2] < 5 or (not seen.hint and boxes.dims[2] in _OTHERS):
+        if boxes.dims[2] < 5 or (seen.hint in ("", "rtdetr") and boxes.dims[2] in _OTHERS):
             return None
     else:
         fours = [a for a in rows if a.dims[2] == 4]
