@@ -165,6 +165,15 @@ class Embedding:
         length = float(np.linalg.norm(a) * np.linalg.norm(b))
         return min(1.0, max(-1.0, float(a @ b) / length)) if length else 0.0
 
+    def l2(self, other: Embedding) -> float:
+        """Length of the difference: 0 for the same vector."""
+        a, b = (np.asarray(e.vector, np.float64).ravel() for e in (self, other))
+        if a.shape != b.shape:
+            raise ParamInvalid(
+                f"Embedding: {a.size} numbers and {b.size} cannot be compared; use one network for both"
+            )
+        return float(np.linalg.norm(a - b))
+
     def placed(self, placement: Placement) -> Embedding:
         """Itself: a vector has no place."""
         return self

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from rknnlite_vision.heads.recognise import recognise
+from rknnlite_vision.results import Embedding
 
-from rknnlite.errors import InputInvalid
+from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 IMAGE = [TensorAttr(0, "images", (1, 112, 112, 3), DType.UINT8, Layout.NHWC)]
@@ -23,3 +24,9 @@ def test_a_vector_is_real_numbers() -> None:
 def test_a_vector_with_nan_is_refused() -> None:
     with pytest.raises(InputInvalid, match="1 of them are NaN"):
         recognise(IMAGE, VECTOR, hint="embedding").decode([np.array([[0, np.nan, 1, 1]], np.float32)])
+
+
+def test_distances() -> None:
+    assert Embedding(np.array([3.0, 4.0])).l2(Embedding(np.zeros(2))) == 5
+    with pytest.raises(ParamInvalid, match="2 numbers and 3"):
+        Embedding(np.zeros(2)).l2(Embedding(np.zeros(3)))

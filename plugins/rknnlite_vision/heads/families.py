@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Optional
 
-from . import embeddings, faces, nanodet, whole, yolo_tables, yolo_zoo
+from . import embeddings, faces, heat_maps, nanodet, rtdetr, whole, yolo_tables, yolo_zoo
 from .head import Head
 from .ppyoloe import ppyoloe
 from .seen import Seen
@@ -77,6 +77,8 @@ FAMILIES: list[Family] = [
     Family("RetinaFace", ("retinaface", "retinaface-logits"), faces.retinaface),
     Family("SCRFD", ("scrfd", "scrfd-logits"), faces.scrfd),
     Family("YuNet", ("yunet", "yunet-logits"), faces.yunet),
+    Family("RT-DETR", ("rtdetr", "rtdetr-logits", "rtdetr-scores"), rtdetr.rtdetr),
+    Family("heat maps of keypoints", ("heatmap", "hrnet", "simplebaseline"), heat_maps.heat_maps),
     Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]
 """All rows. Where several fit, the caller must say which."""

@@ -183,10 +183,13 @@ class Text(_Shares):
 
 
 def text(seen: Seen) -> Optional[Text]:
-    """A picture wider than high, and [batch, steps, classes]; with the hint ``lprnet`` [batch, classes, steps], its blank last."""
+    """A picture at least twice as wide as high, and [batch, steps, classes].
+
+    With the hint ``lprnet`` [batch, classes, steps], its blank last.
+    """
     dims = seen.outputs[0].dims if len(seen.outputs) == 1 else ()
     width, height = seen.size
-    if len(dims) != 3 or not width > height:
+    if len(dims) != 3 or width < 2 * height:
         return None
     across = seen.hint == "lprnet"
     steps, classes = dims[:0:-1] if across else dims[1:]
