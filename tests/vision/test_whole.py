@@ -58,7 +58,7 @@ def test_probabilities_stay_as_they_are() -> None:
 def test_numbers_that_are_none_are_refused(dims: tuple[int, ...], wrong: float) -> None:
     numbers = np.zeros(dims)
     numbers[..., :2] = wrong
-    one = head(dims, (96, 64) if len(dims) == 3 else (64, 64))
+    one = head(dims, (128, 64) if len(dims) == 3 else (64, 64))
     count = np.count_nonzero(~np.isfinite(numbers))
     with pytest.raises(
         InputInvalid, match=f"output output: {count} of {numbers.size} numbers are NaN or infinite"

@@ -195,3 +195,14 @@ def test_outputs_of_another_family_are_refused_by_their_scores() -> None:
 def test_nothing_above_the_threshold_is_nothing_found() -> None:
     for outputs, hint in HEADS.values():
         assert len(found(outputs, hint, Limits(1.0))) == 0
+
+
+def test_rows_of_shares_are_not_taken_for_pixels() -> None:
+    """RT-DETR's rows have YOLOv10's shape; their boxes would all be smaller than a pixel."""
+    rows = np.zeros((1, 300, 6), np.float32)
+    rows[0, :2] = [[0.5, 0.5, 0.2, 0.3, 0.9, 1], [0.1, 0.2, 0.1, 0.1, 0.8, 0]]
+    with pytest.raises(
+        InputInvalid, match=r"all 2 boxes lie within 0\.5 pixels of the corner; these are shares"
+    ):
+        found([rows], "yolov10")
+    assert len(found([rows * np.array([99, 99, 99, 99, 1, 1], np.float32)], "yolov10")) == 2

@@ -77,7 +77,7 @@ FAMILIES: list[Family] = [
     Family("RetinaFace", ("retinaface", "retinaface-logits"), faces.retinaface),
     Family("SCRFD", ("scrfd", "scrfd-logits"), faces.scrfd),
     Family("YuNet", ("yunet", "yunet-logits"), faces.yunet),
-    Family("RT-DETR", ("rtdetr", "rtdetr-logits", "rtdetr-scores"), rtdetr.rtdetr),
+    Family("RT-DETR", ("rtdetr", "rtdetr-logits", "rtdetr-probabilities"), rtdetr.rtdetr),
     Family("heat maps of keypoints", ("heatmap", "hrnet", "simplebaseline"), heat_maps.heat_maps),
     Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]

@@ -12,6 +12,7 @@ from rknnlite.tensor import TensorAttr
 
 from .candidates import every, passing
 from .head import Limits
+from .logits import are_logits
 from .seen import Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
@@ -24,16 +25,13 @@ _ROWS = 300
 
 _OTHERS = (6, 7, 57)
 """Numbers of a row that YOLOv10 and 26 give; here they would be 2, 3 or 53 classes, which the hints
-``rtdetr-scores`` or ``rtdetr-logits`` must say: ultralytics 8.4 gives centre, size, score, class, which is not decoded here."""
-
-_LOGITS = -0.5
-"""Integers that can mean less are no scores."""
+``rtdetr-probabilities`` or ``rtdetr-logits`` must say. The centre, size, score, class of ultralytics 8.4 nothing here decodes."""
 
 
 class RtDetr(Yolo):
     """[1, rows, 4 + classes], or boxes [1, rows, 4] and scores [1, rows, classes].
 
-    One table has one class for a row, as ultralytics exported it before 8.4; of two outputs every class that passes is told, as
+    One table has one class for a row, as ultralytics decoded it; of two outputs every class that passes is told, as
     transformers does.
 
     Examples:
@@ -64,8 +62,7 @@ class RtDetr(Yolo):
 def rtdetr(seen: Seen) -> Optional[RtDetr]:
     """300 rows, or any number by hint.
 
-    Whether a sigmoid is to come says the hint (``rtdetr-logits``, ``rtdetr-scores``), else what integers can mean, else the
-    form: one table has scores, two outputs have not.
+    Whether a sigmoid is to come says ``are_logits``; where nothing tells, one table has scores, two outputs have not.
     """
     rows = seen.rows
     if seen.maps or 0 in seen.size or len(rows) not in (1, 2) or any(len(a.dims) != 3 for a in rows):
@@ -83,11 +80,4 @@ def rtdetr(seen: Seen) -> Optional[RtDetr]:
             return None
         boxes = fours[0] if len(fours) == 1 else named[0]
         scores = next(a for a in rows if a is not boxes)
-    return RtDetr(seen, boxes, scores, _logits(seen, scores, len(rows) == 2))
-
-
-def _logits(seen: Seen, scores: TensorAttr, usual: bool) -> bool:
-    for word in ("logits", "scores"):
-        if seen.hint.endswith(word):
-            return word == "logits"
-    return usual if scores.dtype.is_float else Stored(scores).range[0] < _LOGITS
+    return RtDetr(seen, boxes, scores, are_logits(scores, seen.hint, usual=len(rows) == 2))

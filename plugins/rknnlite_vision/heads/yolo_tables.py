@@ -8,6 +8,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from rknnlite.errors import InputInvalid
 from rknnlite.tensor import TensorAttr
 
 from .candidates import objects, passing
@@ -82,6 +83,10 @@ class WithObjectness(Yolo):
         return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
 
 
+_SHARES = 1.5
+"""Places of which none is further from the corner are shares of the picture: no network finds things of one pixel alone."""
+
+
 class Rows(Yolo):
     """[1, boxes, 6 + more]: corners, score, class; suppressed in the network, or trained to need none."""
 
@@ -99,6 +104,11 @@ class Rows(Yolo):
         found = self.stored.real(table[places])
         numbers = np.isfinite(found[:, :6]).all(axis=1)
         places, found = places[numbers], found[numbers]
+        if len(found) and np.abs(found[:, :4]).max() <= _SHARES:
+            raise InputInvalid(
+                f"{self.family}: all {len(found)} boxes lie within {np.abs(found[:, :4]).max():.3g} pixels of the corner; "
+                "these are shares of the picture, as RT-DETR gives, and no pixels: cut the network before its boxes are chosen"
+            )
         boxes = found[:, [0, 1, 2, 3, 6]] if self.turned else found[:, :4]
         return Boxes(boxes, found[:, 4], found[:, 5].round().astype(np.intp), places)
 
