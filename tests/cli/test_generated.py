@@ -54,7 +54,7 @@ WORDS = pytest.mark.parametrize(
         (["perf", "--h"], {"--help", "--help-all", "--html"}),
         (["compare", "--mode", ""], {"entire", "single"}),
         (["run", "near"], {"nearby.rknn"}),
-        (["doctor", "--ro"], set()),
+        (["doctor", "--zz"], set()),
     ],
 )
 

@@ -14,7 +14,17 @@ from typing import Any
 
 from tests.support.corpus import FIXTURES, ROOT
 
-__all__ = ["CPP_COMPILERS", "C_COMPILERS", "INCLUDE", "Compiler", "Library", "asserts", "compiled", "types"]
+__all__ = [
+    "CPP_COMPILERS",
+    "C_COMPILERS",
+    "INCLUDE",
+    "Compiler",
+    "Library",
+    "asserts",
+    "compiled",
+    "structs",
+    "types",
+]
 
 HERE = "lp64" if ct.sizeof(ct.c_void_p) == 8 else "armv7"
 """The layout of this machine."""
@@ -94,12 +104,16 @@ RKNN3 = Library(
 )
 
 
+def structs(library: Library) -> list[str]:
+    """Names of the structures that its headers declare."""
+    return [name for name in library.table()["structs"] if name not in _OURS]
+
+
 def asserts(library: Library, model: str) -> Iterator[tuple[str, int]]:
     """C expressions and what they must be: sizes, alignments, offsets, constants, members, codes."""
     table = library.table()
-    for name, entry in table["structs"].items():
-        if name in _OURS:
-            continue
+    for name in structs(library):
+        entry = table["structs"][name]
         yield f"sizeof({name})", entry[model]["size"]
         yield f"ALIGNMENT({name})", entry[model]["align"]
         for field, (offset, size) in entry[model]["fields"].items():

@@ -31,6 +31,7 @@ from .declarations import (
     Library,
     asserts,
     compiled,
+    structs,
     types,
 )
 
@@ -82,7 +83,8 @@ def test_layouts_and_numbers_in_c(compiler: Compiler, library: Library, tmp_path
     source = tmp_path / "facts.c"
     source.write_text(
         f"{library.includes()}#include <stddef.h>\n"
-        "#define ALIGNMENT(type) offsetof(struct { char first; type second; }, second)\n"
+        "#define ALIGNMENT(type) offsetof(struct behind_##type, second)\n"
+        + "".join(f"struct behind_{name} {{ char first; {name} second; }};\n" for name in structs(library))
         + assertions(library, compiler.model),
     )
     compiled(compiler, source)
