@@ -16,7 +16,7 @@ from . import yolo_outputs as made
 __all__ = ["ALL", "GOLDENS", "broken", "found", "head", "is_golden", "quantised", "same"]
 
 Array = NDArray[Any]
-GOLDENS = np.load(Path(__file__).parent.parent / "data" / "vision" / "detectors.npz")
+GOLDENS = np.load(Path(__file__).parent / "data" / "detectors.npz")
 ALL = Limits(score=0.25, overlap=1.0, most=10_000)
 """Whatever passes: goldens are not suppressed."""
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from rknnlite_vision.streams.assignment import assign
 
+from tests.support.examples import examples
+
 LIMIT = 0.8
 
 
@@ -30,7 +32,7 @@ def best_of_all(cost: np.ndarray, limit: float) -> float:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.data())
 def test_no_other_pairs_save_more(data):
     shape = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))

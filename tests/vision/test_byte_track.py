@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from rknnlite_vision.results import Detections
@@ -9,9 +11,8 @@ from rknnlite_vision.streams import motion
 from rknnlite_vision.streams.byte_track import ByteTrack
 
 from rknnlite.errors import ParamInvalid
-from tests.support.corpus import DATA
 
-GOLDENS = DATA / "vision_tracks.npz"
+GOLDENS = Path(__file__).parent / "data" / "tracks.npz"
 
 
 def found(boxes, scores) -> Detections:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from rknnlite_vision.heads.recognise import recognise
 from rknnlite_vision.heads.stored import Stored
 
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
-from tests.support.corpus import DATA
 from tools.vision.face_goldens import SCORE, tables
 
 IMAGE = [TensorAttr(0, "images", (1, 64, 96, 3), DType.UINT8, Layout.NHWC)]
@@ -114,7 +114,7 @@ def boxes_of(found: Any) -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize("family", ["retinaface", "scrfd"])
 def test_faces_are_those_of_uniface(family: str) -> None:
-    goldens = np.load(DATA / "vision" / "faces.npz")
+    goldens = np.load(Path(__file__).parent / "data" / "faces.npz")
     attrs, arrays = stored(family, DType.FLOAT32)
     found = recognise(IMAGE, attrs, family).decode(arrays, Limits(score=SCORE, overlap=1.0, most=1000))[0]
     scores, boxes, points = boxes_of(found)

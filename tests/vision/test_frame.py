@@ -21,7 +21,7 @@ from rknnlite.errors import InputInvalid, ParamInvalid
 from tests.support.needs import needs
 from tools.vision.frame_goldens import FORMATS, MATRICES, by_ffmpeg, raw_frame
 
-GOLDENS = Path(__file__).resolve().parents[1] / "data/vision_frames.npz"
+GOLDENS = Path(__file__).parent / "data" / "frames.npz"
 YUV = ("nv12", "nv21", "yuv420p", "yuyv422", "yvyu422", "uyvy422")
 
 

@@ -12,7 +12,7 @@ from rknnlite_vision.heads.suppression import best_rotated, nms, rotated_overlap
 
 from .yolo_outputs import centres, normal
 
-GOLDENS = np.load(Path(__file__).parent.parent / "data" / "vision" / "yolo.npz")
+GOLDENS = np.load(Path(__file__).parent / "data" / "yolo.npz")
 
 
 @pytest.mark.parametrize("pairs", [0, suppression._PAIRS, 10**7])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from rknnlite_vision.results import Classes, Segments, Words
 
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
-from tests.support.corpus import DATA
 from tools.vision.face_goldens import LINES
 
 ALL = Limits(score=0, most=100)
@@ -151,7 +151,7 @@ def test_too_sure_a_limit_leaves_no_text() -> None:
 @pytest.mark.parametrize("line", LINES)
 def test_lines_are_read_as_rapidocr_reads_them(line: str) -> None:
     """The trained network of PP-OCR on a rendered line: tools/vision/face_goldens.py."""
-    goldens = np.load(DATA / "vision" / "text.npz")
+    goldens = np.load(Path(__file__).parent / "data" / "text.npz")
     scores = goldens[f"{line}.scores"]
     one = head((1, *scores.shape), (320, 48), hint="ppocr")
     one.labels = goldens[f"{line}.few"].tolist()

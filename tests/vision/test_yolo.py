@@ -17,7 +17,7 @@ from tests.support.needs import needs
 from . import yolo_outputs as made
 
 Array = np.ndarray[Any, Any]
-GOLDENS = np.load(Path(__file__).parent.parent / "data" / "vision" / "yolo.npz")
+GOLDENS = np.load(Path(__file__).parent / "data" / "yolo.npz")
 LIMITS = Limits(score=0.25, overlap=0.45, most=300)
 ANGLE = (made.angles() - np.float32(0.25)) * np.float32(np.pi)
 WEIGHTS = made.normal(3, 1, made.PROTOTYPES, made.CELLS)

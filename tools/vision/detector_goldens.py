@@ -1,6 +1,6 @@
 """What the heads of other projects make of the outputs in tests/vision/detector_outputs.py, before suppression.
 
-    python tools/vision/detector_goldens.py        # needs torch, pixeltable-yolox and libreyolo; writes tests/data/vision/detectors.npz
+    python tools/vision/detector_goldens.py        # needs torch, pixeltable-yolox and libreyolo; writes tests/vision/data/detectors.npz
 
 YOLOX is Megvii's own head, as pixeltable-yolox carries it; PP-YOLOE and PicoDet are LibreYOLO's. The convolutions of each head
 are replaced by what they would give. Rows are the boxes of all cells whose best score passes: corners, score, class; best first.
@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 from tests.vision import detector_outputs as made  # noqa: E402
 
 SCORE = 0.25
-TARGET = ROOT / "tests" / "data" / "vision" / "detectors.npz"
+TARGET = ROOT / "tests" / "vision" / "data" / "detectors.npz"
 
 
 class Given(nn.Module):

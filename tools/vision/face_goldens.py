@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Faces that uniface's RetinaFace and SCRFD code finds in made-up outputs, and lines that rapidocr reads: tests/data/vision.
+"""Faces that uniface's RetinaFace and SCRFD code finds in made-up outputs, and lines that rapidocr reads: tests/vision/data.
 
-    python tools/vision/face_goldens.py tests/data/vision     # needs uniface, rapidocr, onnxruntime, opencv
+    python tools/vision/face_goldens.py tests/vision/data     # needs uniface, rapidocr, onnxruntime, opencv
 
 The outputs of the face networks are made from a seed, so that the files have only what was found. Of the text network's output
 the classes are kept that have a share anywhere; their characters beside them.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Frames of all formats, and what ffmpeg makes of them, for tests/vision/test_frame.py.
 
-    python tools/vision/frame_goldens.py tests/data/vision_frames.npz
+    python tools/vision/frame_goldens.py tests/vision/data/frames.npz
 
 Chroma is repeated (``neighbor``), sums are exact (``accurate_rnd``), each pixel is computed (``full_chroma_int``).
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What ultralytics' ByteTrack makes of things that cross, hide and come back: tests/data/vision_tracks.npz.
+"""What ultralytics' ByteTrack makes of things that cross, hide and come back: tests/vision/data/tracks.npz.
 
-    python tools/vision/track_goldens.py tests/data/vision_tracks.npz     # needs ultralytics (with torch) and lap
+    python tools/vision/track_goldens.py tests/vision/data/tracks.npz     # needs ultralytics (with torch) and lap
 
 Boxes are in eighths of a pixel and scores in hundredths, so that the file is small and both sides read the same numbers.
 """

@@ -1,6 +1,6 @@
 """What ultralytics' and torchvision's own post-processing make of the outputs in tests/vision/yolo_outputs.py.
 
-    python tools/vision/yolo_goldens.py        # needs ultralytics, torch and torchvision; writes tests/data/vision/yolo.npz
+    python tools/vision/yolo_goldens.py        # needs ultralytics, torch and torchvision; writes tests/vision/data/yolo.npz
 
 The tests compare our decoders with these results; the outputs themselves are made again from their seeds.
 """
@@ -27,7 +27,7 @@ from rknnlite_vision.heads.yolo_anchors import ANCHORS  # noqa: E402
 from tests.vision import yolo_outputs as made  # noqa: E402
 
 SCORE, OVERLAP, MOST = 0.25, 0.45, 300
-TARGET = ROOT / "tests" / "data" / "vision" / "yolo.npz"
+TARGET = ROOT / "tests" / "vision" / "data" / "yolo.npz"
 
 
 def head(kind: type[Any] = Detect, bins: int = made.BINS, **options: Any) -> Any:
