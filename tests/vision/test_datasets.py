@@ -14,6 +14,7 @@ from rknnlite_vision.evaluation.yolo_labels import read_yolo
 from rknnlite_vision.pictures import write
 
 from rknnlite.errors import InputInvalid
+from tests.support.needs import needs
 
 
 def picture(path: Path, size: tuple[int, int] = (8, 4)) -> None:
@@ -181,6 +182,7 @@ def test_too_few_names_and_no_labels_are_told(tmp_path):
 
 
 def test_a_folder_for_each_class(tmp_path):
+    needs("PIL")
     for name in ("dog/1.png", "cat/2.png", "cat/3.jpg"):
         picture(tmp_path / name)
     (tmp_path / "cat" / "notes.txt").write_text("none")

@@ -24,6 +24,7 @@ from rknnlite_vision.streams.stages import PipelineFailed
 
 import rknnlite
 from rknnlite.errors import InputInvalid, ParamInvalid, RunTimeout
+from tests.support.needs import needs
 
 MODEL = "examples/resnet18/resnet18_for_RK3588.rknn"
 
@@ -312,6 +313,7 @@ def test_a_picture_of_another_size_does_not_fit_into_a_film(pool, tmp_path):
 
 
 def test_a_folder_of_pictures_into_another(pool, tmp_path):
+    needs("PIL")
     with_three = tmp_path / "from"
     sink = FolderSink(with_three)
     for picture in pictures(3):

@@ -18,6 +18,7 @@ from rknnlite_vision import show
 from rknnlite_vision.show import Browser, Window, shown_pictures
 
 from rknnlite.errors import RknnError
+from tests.support.needs import needs
 
 PICTURE = np.full((12, 16, 3), (250, 20, 20), np.uint8)
 
@@ -48,6 +49,7 @@ def part(answer: Any) -> tuple[str, bytes]:
 
 
 def test_the_page_and_its_pictures(browser: Browser) -> None:
+    needs("PIL")
     page = asked(browser)
     assert page.status == 200 and b'<img src="stream"' in page.read()
     browser.show(PICTURE)
