@@ -7,6 +7,7 @@ import functools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from rknnlite_vision.heads.head import ASKED
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -23,7 +24,7 @@ from ..networks.rest_repository import repository_of
 from ..streaming import while_connected
 from .answers import Seen, answered
 from .asked import Asked, read_asked
-from .sights import ROUTES, Sight, sight_of
+from .sights import Sight, sight_of
 
 __all__ = ["vision_routes"]
 
@@ -34,7 +35,7 @@ _ASIDE = ThreadPoolExecutor(max(2, min(4, processors())), "rknnlite-vision")
 def vision_routes() -> list[BaseRoute]:
     """All routes under ``/v1/vision``."""
     routes: list[BaseRoute] = [
-        Route(f"/v1/vision/{name}", functools.partial(_look, name), methods=["POST"]) for name in ROUTES
+        Route(f"/v1/vision/{name}", functools.partial(_look, name), methods=["POST"]) for name in ASKED
     ]
     return [*routes, Route("/v1/vision/models", models)]
 

@@ -10,7 +10,7 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_protocol.requests import InferRequest, InferResponse, Tensor
-from rknnlite_vision.heads.head import Limits, Task
+from rknnlite_vision.heads.head import ASKED, Limits
 from rknnlite_vision.heads.recognise import recognise
 from rknnlite_vision.model import VisionModel
 from rknnlite_vision.placement import Placement
@@ -26,18 +26,10 @@ from ..media import MOST_PIXELS
 from ..networks.network import ServedNetwork
 from .asked import View
 
-__all__ = ["ROUTES", "Sight", "pixels_of", "sight_of"]
+__all__ = ["Sight", "pixels_of", "sight_of"]
 
 Pixels = NDArray[np.uint8]
 _USUAL = View()
-ROUTES: dict[str, tuple[Task, ...]] = {
-    "detect": (Task.DETECT, Task.ROTATED, Task.POSE, Task.INSTANCE),
-    "classify": (Task.CLASSIFY,),
-    "segment": (Task.INSTANCE, Task.SEMANTIC),
-    "pose": (Task.POSE,),
-    "read": (Task.READ,),
-}
-"""What heads a route takes, as the command of that name does."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ class Sight:
     @property
     def routes(self) -> list[str]:
         """Names of the routes that take it; that which shows all that its head tells is the last."""
-        return [route for route, tasks in ROUTES.items() if self.model.head.task in tasks]
+        return [route for route, tasks in ASKED.items() if self.model.head.task in tasks]
 
     def check(self, route: str) -> None:
         """Raise ApiError where the route is for other heads."""
@@ -110,7 +102,7 @@ def no_numbers(name: str, what: str) -> ApiError:
     return ApiError(
         422,
         "invalid_request_error",
-        f"{name}: {what}, so nothing can be told of the picture; look at its layers with rknnlite dump",
+        f"{name}: {what}, so nothing can be told of the picture; rknnlite compare tells in which layer they begin",
         "model",
     )
 

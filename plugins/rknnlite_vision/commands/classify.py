@@ -6,7 +6,7 @@ import argparse
 
 from rknnlite.commandline.options import between
 
-from ..heads.head import Limits, Task
+from ..heads.head import ASKED, Limits
 from .look import Look
 from .looker import Looker, open_looker
 from .options import COMMON
@@ -27,7 +27,7 @@ class Classify(Look):
         "rknnlite classify resnet.rknn 0 --show",
     )
     common = (*COMMON, "--top")
-    tasks = frozenset({Task.CLASSIFY})
+    tasks = frozenset(ASKED["classify"])
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         super().arguments(parser)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rknnlite.spi.command import Column
 
-from ..heads.head import Task
+from ..heads.head import ASKED
 from .look import Look
 from .options import COMMON, add_boxes
 
@@ -48,7 +48,7 @@ class Detect(Boxes):
         "rknnlite detect yolo.rknn film.mp4 --out marked.mp4",
         "rknnlite detect yolo.rknn 0 --show",
     )
-    tasks = frozenset({Task.DETECT, Task.ROTATED, Task.POSE, Task.INSTANCE})
+    tasks = frozenset(ASKED["detect"])
 
 
 COMMAND = Detect()

@@ -18,12 +18,12 @@ from ..evaluation.labelled import read_folders, read_table
 from ..evaluation.measuring import Measured, measure
 from ..evaluation.truth import Labelled, Truth
 from ..evaluation.yolo_labels import labels_beside, read_yolo
-from ..heads.head import Limits, Task
+from ..heads.head import ASKED, Limits, Task
 from .contestants import Contestant, channel_numbers, contestants
 
 __all__ = ["COMMAND"]
 
-_BOXES = frozenset({Task.DETECT, Task.POSE, Task.INSTANCE, Task.ROTATED})
+_BOXES = frozenset(ASKED["detect"])
 _ANSWERS = frozenset({Task.CLASSIFY, Task.READ})
 _TABLES = (".csv", ".tsv", ".txt")
 _MOST = 1 << 30

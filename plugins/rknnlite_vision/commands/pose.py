@@ -7,7 +7,7 @@ from typing import Any
 from rknnlite.spi.command import Column
 
 from ..drawing import SURE
-from ..heads.head import Task
+from ..heads.head import ASKED
 from .detect import Boxes
 
 __all__ = ["COMMAND"]
@@ -23,7 +23,7 @@ class Pose(Boxes):
         "rknnlite pose face.rknn pictures/ --out marked --json",
         "rknnlite pose pose.rknn 0 --show",
     )
-    tasks = frozenset({Task.POSE})
+    tasks = frozenset(ASKED["pose"])
     columns = (*Boxes.columns, Column("keypoints", right=True))
 
     def cells(self, found: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from rknnlite.spi import Context
 from rknnlite.spi.command import Column
 
 from ..crops import cut_out
-from ..heads.head import Limits, Task
+from ..heads.head import ASKED, Limits
 from ..results import Detections, Words
 from .look import Look
 from .looker import Looker, Seen, open_looker
@@ -40,7 +40,7 @@ class Read(Look):
         "rknnlite read plates.rknn street.jpg --labels plates.txt --detector yolo.rknn",
     )
     common = (*COMMON, "--detector")
-    tasks = frozenset({Task.READ})
+    tasks = frozenset(ASKED["read"])
     columns: Sequence[Column] = (
         Column("text"),
         Column("score", right=True),
@@ -77,7 +77,7 @@ class Read(Look):
                 **{**vars(args), "model": args.detector, "labels": None, "fit": None, "hint": ""}
             )
             limits = Limits(args.detector_score, _OVERLAP)
-            boxes = frozenset({Task.DETECT, Task.ROTATED, Task.POSE, Task.INSTANCE})
+            boxes = frozenset(ASKED["detect"])
             return FoundReader(reader, open_looker(finding, limits, boxes, count))
         except BaseException:
             reader.close()

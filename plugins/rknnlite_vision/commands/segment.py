@@ -6,7 +6,7 @@ from typing import Any
 
 from rknnlite.spi.command import Column
 
-from ..heads.head import Task
+from ..heads.head import ASKED
 from .detect import Boxes
 
 __all__ = ["COMMAND"]
@@ -22,7 +22,7 @@ class Segment(Boxes):
         "rknnlite segment road.rknn film.mp4 --labels roads.txt --out marked.mp4",
         "rknnlite segment seg.rknn pictures/ --json",
     )
-    tasks = frozenset({Task.INSTANCE, Task.SEMANTIC})
+    tasks = frozenset(ASKED["segment"])
     columns = (*Boxes.columns, Column("pixels", right=True), Column("share", right=True))
 
     def cells(self, found: dict[str, Any]) -> list[str]:

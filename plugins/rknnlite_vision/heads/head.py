@@ -15,7 +15,7 @@ from rknnlite.tensor import TensorAttr
 
 from ..results import Result
 
-__all__ = ["Head", "Limits", "Task", "UnknownHead"]
+__all__ = ["ASKED", "Head", "Limits", "Task", "UnknownHead"]
 
 Array = NDArray[Any]
 
@@ -31,6 +31,16 @@ class Task(str, enum.Enum):
     CLASSIFY = "classify"
     READ = "read"
     EMBED = "embed"
+
+
+ASKED: dict[str, tuple[Task, ...]] = {
+    "detect": (Task.DETECT, Task.ROTATED, Task.POSE, Task.INSTANCE),
+    "classify": (Task.CLASSIFY,),
+    "segment": (Task.INSTANCE, Task.SEMANTIC),
+    "pose": (Task.POSE,),
+    "read": (Task.READ,),
+}
+"""What heads each command takes, and each route of a server; those of ``detect`` have boxes."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import ParamInvalid
 
+from ..heads import suppression
 from ..results import Detections
 from . import motion
 from .assignment import assign
@@ -187,10 +188,5 @@ def overlaps(boxes: Array, others: Array) -> Array:
         >>> overlaps(np.array([[0, 0, 2, 2]]), np.array([[1, 0, 3, 2]])).round(3)
         array([[0.333]])
     """
-    a, b = np.asarray(boxes, np.float64)[:, None], np.asarray(others, np.float64)[None]
-    sides = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
-    shared = sides.clip(min=0).prod(axis=-1)
-    areas = [(box[..., 2:] - box[..., :2]).prod(axis=-1) for box in (a, b)]
-    together = areas[0] + areas[1] - shared
-    ratio: Array = np.divide(shared, together, out=np.zeros_like(shared), where=together > 0)
-    return ratio
+    a, b = (np.asarray(some, np.float64) for some in (boxes, others))
+    return np.nan_to_num(suppression.overlaps(a, b))
