@@ -127,7 +127,13 @@ def unavailable() -> str | None:
 
 @functools.cache
 def opencl_library() -> Any:
-    """The system's OpenCL library, visible to plugins that were linked without naming it."""
+    """The system's OpenCL library, visible to plugins that were linked without naming it.
+
+    Wheels of pyopencl bring a loader of their own, and objects that one loader made crash another (cl_khr_icd 2.0). So
+    pyopencl's comes first in the process: plugins, and our import function, call the one that made their context.
+    """
+    if not isinstance(found := _found(), str):
+        ct.CDLL(found.cl._cl.__file__, mode=os.RTLD_NOW | ct.RTLD_GLOBAL)
     for name in ("libOpenCL.so.1", "libOpenCL.so", "libmali.so.1", "libmali.so"):
         try:
             return ct.CDLL(name, mode=os.RTLD_NOW | ct.RTLD_GLOBAL)

@@ -164,12 +164,13 @@ static int get_param(op_context *context, const char *name, void *attr)
 
 /* What the headers of picolibc and newlib refer to and other C libraries do not have: <ctype.h>, <assert.h>. */
 
-char _ctype_[257]; /* flags of EOF, then of 0 to 255 */
+char _ctype_[257];         /* flags of EOF, then of 0 to 255 */
+char _ctype_b[127 + 257]; /* the same behind those of negative characters, as picolibc of 2025 has them */
 
 __attribute__((constructor)) static void fill_ctype(void)
 {
     for (int c = 0; c < 128; c++)
-        _ctype_[1 + c] = (isupper(c) ? 1 : 0) | (islower(c) ? 2 : 0) | (isdigit(c) ? 4 : 0) | (isspace(c) ? 8 : 0)
+        _ctype_b[127 + 1 + c] = _ctype_[1 + c] = (isupper(c) ? 1 : 0) | (islower(c) ? 2 : 0) | (isdigit(c) ? 4 : 0) | (isspace(c) ? 8 : 0)
             | (ispunct(c) ? 16 : 0) | (iscntrl(c) ? 32 : 0) | (isxdigit(c) && !isdigit(c) ? 64 : 0)
             | (c == ' ' ? 128 : 0);
 }

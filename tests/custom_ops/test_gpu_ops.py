@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes as ct
 import os
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ from .models import DUAL, PROBE, PlainDual, argmax_model, dual_golden, probe_gol
 from .test_python_ops import SOCS, assert_close_to_simulator
 
 pytest.importorskip("pyopencl")
-from rknnlite_opencl.device import unavailable
+from rknnlite_opencl.device import device, opencl_library, unavailable
 
 if unavailable():
     pytest.skip(f"no OpenCL: {unavailable()}", allow_module_level=True)
@@ -116,6 +117,18 @@ def test_a_compiled_plugin_linked_against_the_runtime_loads_without_it(
     command = [sys.executable, "-c", script, str(library)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == "cstDualResidual\n", done.stderr
+
+
+def test_plugins_call_the_loader_that_made_their_context() -> None:
+    """Wheels of pyopencl bring one; objects of one loader crash in another (cl_khr_icd 2.0)."""
+    opencl_library()
+    process, pyopencl_s = ct.CDLL(None), ct.CDLL(device().cl._cl.__file__)
+    for name in ("clCreateBuffer", "clSetKernelArg"):
+        assert address(getattr(process, name)) == address(getattr(pyopencl_s, name))
+
+
+def address(function: Any) -> int | None:
+    return ct.cast(function, ct.c_void_p).value
 
 
 def test_what_a_careless_plugin_imports_is_kept_once_and_given_back(leaky: Callable[..., Path]) -> None:
