@@ -89,7 +89,7 @@ def test_a_frame_of_nothing_but_nan_is_nothing_found() -> None:
 
 def test_pixels_and_scores_in_one_coarse_scale_are_refused() -> None:
     coarse = [TensorAttr(0, "output", (1, 420, 10), DType.INT8, Layout.UNDEFINED, QuantParams(1.0, -128))]
-    with pytest.raises(UnknownHead, match=r"steps of 1: pixels and scores share"):
+    with pytest.raises(UnknownHead, match=r"steps of 1: places and scores share"):
         recognise(IMAGE, coarse, "yolox")
 
 

@@ -78,6 +78,7 @@ FAMILIES: list[Family] = [
     Family("SCRFD", ("scrfd", "scrfd-logits"), faces.scrfd),
     Family("YuNet", ("yunet", "yunet-logits"), faces.yunet),
     Family("RT-DETR", ("rtdetr", "rtdetr-logits", "rtdetr-probabilities"), rtdetr.rtdetr),
+    Family("RT-DETR (rows)", ("rtdetr",), rtdetr.rtdetr_rows),
     Family("heat maps of keypoints", ("heatmap", "hrnet", "simplebaseline"), heat_maps.heat_maps),
     Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]

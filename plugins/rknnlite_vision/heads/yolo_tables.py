@@ -20,6 +20,7 @@ from .yolo import Boxes, Yolo
 from .yolo_zoo import prototypes_of
 
 __all__ = [
+    "SHARES",
     "Rows",
     "Table",
     "WithObjectness",
@@ -83,7 +84,7 @@ class WithObjectness(Yolo):
         return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
 
 
-_SHARES = 1.5
+SHARES = 1.5
 """Places of which none is further from the corner are shares of the picture: no network finds things of one pixel alone."""
 
 
@@ -104,10 +105,10 @@ class Rows(Yolo):
         found = self.stored.real(table[places])
         numbers = np.isfinite(found[:, :6]).all(axis=1)
         places, found = places[numbers], found[numbers]
-        if len(found) and np.abs(found[:, :4]).max() <= _SHARES:
+        if len(found) and np.abs(found[:, :4]).max() <= SHARES:
             raise InputInvalid(
                 f"{self.family}: all {len(found)} boxes lie within {np.abs(found[:, :4]).max():.3g} pixels of the corner; "
-                "these are shares of the picture, as RT-DETR gives, and no pixels: cut the network before its boxes are chosen"
+                "these are shares of the picture and no pixels: rows of RT-DETR have the hint rtdetr"
             )
         boxes = found[:, [0, 1, 2, 3, 6]] if self.turned else found[:, :4]
         return Boxes(boxes, found[:, 4], found[:, 5].round().astype(np.intp), places)
@@ -191,12 +192,12 @@ def _table(seen: Seen) -> Optional[TensorAttr]:
     return attr
 
 
-def precise(attr: TensorAttr) -> None:
-    """Raise UnknownHead for integers with pixels and scores in one scale: no score is left between 0 and 1."""
+def precise(attr: TensorAttr, finest: float = 0.5) -> None:
+    """Raise UnknownHead for integers with places and scores in one scale that is coarser than ``finest``."""
     step = Stored(attr).step
-    if step > 0.5:
+    if step > finest:
         raise UnknownHead(
-            f"output {attr.name} {list(attr.dims)} is {attr.dtype.short} with steps of {step:.3g}: pixels and scores share "
+            f"output {attr.name} {list(attr.dims)} is {attr.dtype.short} with steps of {step:.3g}: places and scores share "
             "them, so no score between 0 and 1 can be told; convert with this output in float16, or cut the network before "
             "boxes and scores are joined, as Rockchip's model zoo does"
         )
