@@ -102,6 +102,16 @@ def test_longer_words_of_a_name_go_first() -> None:
     assert hint_of("nanodet-plus-m_320.rknn") == "nanodet-plus"
     assert hint_of("ppyoloe_plus_crn_s_80e_coco.rknn") == "ppyoloe"
     assert hint_of("yolox_s.rknn") == "yolox"
+    assert hint_of("yolox_s_logits.rknn") == "yolox-logits"
+    assert hint_of("logits.rknn") == ""
+
+
+def test_a_hint_may_say_of_the_scores_alone_what_they_are() -> None:
+    outputs = maps(64, 80)
+    for hint in ("logits", "yolov8-logits", "YOLOv8 logits"):
+        assert recognise(IMAGE, outputs, hint).family.endswith("80 classes, sigmoid to come")
+    for hint in ("probabilities", "yolov8-probabilities"):
+        assert recognise(IMAGE, outputs, hint).family.endswith("80 classes")
 
 
 def test_a_file_name_decides_where_shapes_do_not_and_the_family_says_so() -> None:

@@ -124,7 +124,7 @@ class CompiledSides:
         return rows[:count]
 
     def _layout(self, s: Stride) -> _StrideLayout:
-        scores = s.logits_stored if s.logits else s.scores_stored
+        scores = s.scores_stored
         limits = np.iinfo(s.scores.attr.dtype.numpy.str)
         meanings = scores.scores(np.arange(limits.min, limits.max + 1)).astype(np.float32)
         exponentials = np.exp(-np.arange(256) * s.sides_stored.scale).astype(np.float32)
@@ -143,8 +143,7 @@ class CompiledSides:
         """``struct limits``, and the table that it points to."""
         least = []
         for s in self._strides:
-            scores = s.logits_stored if s.logits else s.scores_stored
-            least.append(_as_int8(scores, limits.score))
+            least.append(_as_int8(s.scores_stored, limits.score))
             rules = None if s.logits else s.total_stored
             least.append(0 if rules is None else _as_int8(rules, limits.score - s.slack))
         table = np.array(least, np.int32)

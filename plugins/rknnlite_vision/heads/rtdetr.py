@@ -53,9 +53,7 @@ class RtDetr(Yolo):
     def __init__(self, seen: Seen, boxes: TensorAttr, scores: TensorAttr, logits: bool) -> None:
         self.joined = boxes is scores
         self._first = 4 if self.joined else 0
-        super().__init__(seen, _NAME, scores.dims[2] - self._first, suppressed=False)
-        if logits:
-            self.family += ", sigmoid to come"
+        super().__init__(seen, _NAME, scores.dims[2] - self._first, suppressed=False, logits=logits)
         self._at = seen.index(boxes), seen.index(scores)
         self._places, self._scores = Stored(boxes), Stored(scores, logits)
 
@@ -129,7 +127,7 @@ def rtdetr(seen: Seen) -> Optional[RtDetr]:
         return None
     if len(rows) == 1:
         boxes = scores = rows[0]
-        others = {"": _OTHERS, "rtdetr": (_CHOSEN,)}.get(seen.hint, ())
+        others = () if seen.activation else (_CHOSEN,) if seen.hint else _OTHERS
         if boxes.dims[2] < 5 or boxes.dims[2] in others:
             return None
     else:
@@ -139,12 +137,18 @@ def rtdetr(seen: Seen) -> Optional[RtDetr]:
             return None
         boxes = fours[0] if len(fours) == 1 else named[0]
         scores = next(a for a in rows if a is not boxes)
-    return RtDetr(seen, boxes, scores, are_logits(scores, seen.hint, usual=len(rows) == 2))
+    return RtDetr(seen, boxes, scores, are_logits(scores, seen.activation, usual=len(rows) == 2))
 
 
 def rtdetr_rows(seen: Seen) -> Optional[RtDetrRows]:
     """One output of any number of rows, by hint."""
-    if seen.hint != "rtdetr" or 0 in seen.size or len(seen.outputs) != 1 or len(seen.outputs[0].dims) != 3:
+    if (
+        not seen.hint
+        or seen.activation
+        or 0 in seen.size
+        or len(seen.outputs) != 1
+        or len(seen.outputs[0].dims) != 3
+    ):
         return None
     (attr,) = seen.outputs
     if attr.dims[2] != _CHOSEN:

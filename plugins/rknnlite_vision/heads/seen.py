@@ -14,9 +14,11 @@ from rknnlite.tensor import Layout, TensorAttr
 
 from .stored import Stored
 
-__all__ = ["Map", "Seen"]
+__all__ = ["ACTIVATIONS", "Map", "Seen", "parts_of"]
 
 Array = NDArray[Any]
+ACTIVATIONS = ("logits", "probabilities")
+"""What may stand behind a family in a hint, or alone: whether a sigmoid or softmax is still to come."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Seen:
     Attributes:
         inputs: attributes.
         outputs: attributes.
-        hint: what the caller says about the network; may be empty.
+        hint: the family that the caller says; may be empty.
+        activation: what the hint says of the scores: ``logits`` or ``probabilities``; empty where it says nothing.
         anchors: what the caller says, [heads, anchors of each, 2]; None otherwise.
         size: width and height of the picture; (0, 0) where no input takes one.
         maps: outputs that lie over the picture, in the order of the network; the picture's own grid is not one of them.
@@ -82,7 +85,8 @@ class Seen:
         anchors: Optional[Array] = None,
     ) -> None:
         self.inputs, self.outputs = list(inputs), list(outputs)
-        self.hint, self.anchors = hint, anchors
+        self.hint, self.activation = parts_of(hint)
+        self.anchors = anchors
         self.size = next((size for size in map(_picture, self.inputs) if size), (0, 0))
         found = [self._map(index, attr) for index, attr in enumerate(self.outputs)]
         self.maps = [m for m in found if m]
@@ -133,6 +137,12 @@ class Seen:
         if width < 1 or height < 1 or w % width or h % height or w // width != h // height:
             return 0
         return w // width if w // width > 1 else 0
+
+
+def parts_of(hint: str) -> tuple[str, str]:
+    """A hint in small letters and digits as its family and what it says of the scores."""
+    said = next((word for word in ACTIVATIONS if hint.endswith(word)), "")
+    return hint[: len(hint) - len(said)], said
 
 
 def _picture(attr: TensorAttr) -> Optional[tuple[int, int]]:

@@ -14,6 +14,7 @@ from rknnlite.tensor import TensorAttr
 from .candidates import objects, passing
 from .extras import Columns, Extra, Keypoints, Masks, RowColumns
 from .head import Limits, Task, UnknownHead
+from .logits import are_logits, refuse_logits
 from .seen import Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
@@ -53,8 +54,11 @@ class Table(Yolo):
     def __init__(
         self, seen: Seen, attr: TensorAttr, classes: int, extra: Optional[Extra], turned: bool = False
     ) -> None:
-        super().__init__(seen, "YOLOv8 form (8, 9, 11, 12, 26, World), decoded", classes, extra)
-        self.index, self.stored, self.turned = seen.index(attr), Stored(attr), turned
+        logits = are_logits(attr, seen.activation, alone=False)
+        super().__init__(
+            seen, "YOLOv8 form (8, 9, 11, 12, 26, World), decoded", classes, extra, logits=logits
+        )
+        self.index, self.stored, self.turned = seen.index(attr), Stored(attr, logits), turned
         if turned:
             self.task = Task.ROTATED
             self.family += ", turned boxes"
@@ -62,6 +66,7 @@ class Table(Yolo):
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         table = outputs[self.index][0]
         table = table.reshape(-1, table.shape[1])
+        refuse_logits(table[4], self.stored)
         found = passing(table[4 : 4 + self.classes], self.stored, limits)
         boxes = self.stored.real(table[:4].take(found.cells, axis=1))
         if self.turned:
@@ -74,11 +79,13 @@ class WithObjectness(Yolo):
     """[1, boxes, 4 + 1 + classes]: centre, size, objectness, scores."""
 
     def __init__(self, seen: Seen, attr: TensorAttr, name: str) -> None:
-        super().__init__(seen, name, attr.dims[2] - 5)
-        self.stored = Stored(attr)
+        logits = are_logits(attr, seen.activation, alone=False)
+        super().__init__(seen, name, attr.dims[2] - 5, logits=logits)
+        self.stored = Stored(attr, logits)
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         table = outputs[0][0].T[None]
+        refuse_logits(table[0, 4], self.stored)
         found = objects(table, self.stored, limits)
         boxes = self.stored.real(table[0, :4].take(found.cells, axis=1))
         return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
