@@ -80,6 +80,7 @@ FAMILIES: list[Family] = [
     Family("RT-DETR", ("rtdetr",), rtdetr.rtdetr),
     Family("RT-DETR (rows)", ("rtdetr",), rtdetr.rtdetr_rows),
     Family("heat maps of keypoints", ("heatmap", "hrnet", "simplebaseline"), heat_maps.heat_maps),
+    Family("keypoints by axes (SimCC)", ("rtmpose", "simcc"), heat_maps.simcc),
     Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]
 """All rows. Where several fit, the caller must say which."""
