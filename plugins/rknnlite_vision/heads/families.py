@@ -53,7 +53,7 @@ FAMILIES: list[Family] = [
     Family("YOLOv8 with turned boxes (table)", tuple(f"{w}-obb" for w in _SIDES), yolo_tables.table_rotated),
     Family(
         "YOLOv5, v7 (table)",
-        ("yolov5", "yolov7"),
+        ("yolov5", "yolov7", "yolov5-seg", "yolov7-seg"),
         partial(yolo_tables.with_objectness, "YOLOv5 form (5, 7), decoded", 3),
     ),
     Family("YOLOv6 (table)", ("yolov6",), partial(yolo_tables.with_objectness, "YOLOv6, decoded", 1)),

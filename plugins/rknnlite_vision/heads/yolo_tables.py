@@ -12,7 +12,7 @@ from rknnlite.errors import InputInvalid
 from rknnlite.tensor import TensorAttr
 
 from .candidates import objects, passing
-from .extras import Columns, Extra, Keypoints, Masks, RowColumns
+from .extras import Columns, Extra, Keypoints, Masks, RowColumns, Scaled
 from .head import Limits, Task, UnknownHead
 from .logits import are_logits, refuse_logits
 from .seen import Seen
@@ -38,6 +38,9 @@ Array = NDArray[Any]
 _PEOPLE, _AERIAL = 4 + 1 + 17 * 3, 4 + 15 + 1
 """Numbers of a box that public networks for poses and turned boxes have, and hardly any for boxes alone."""
 
+_FIRST = 16
+"""Pixels that integers of places must reach; what shares one scale with shares of the picture is smaller: angles, coefficients."""
+
 _ROWS = 300
 """Rows that such networks give unless they were exported for another number."""
 
@@ -49,7 +52,11 @@ def corners_of(boxes: Array) -> Array:
 
 
 class Table(Yolo):
-    """[1, 4 + classes + more, boxes]: centre, size, scores."""
+    """[1, 4 + classes + more, boxes]: centre, size, scores.
+
+    Places are pixels, but integers that cannot mean any but the first ones are shares of the picture: ultralytics divides by its
+    size where it exports for RKNN with ``quantize=8``, so that scores keep fine steps.
+    """
 
     def __init__(
         self, seen: Seen, attr: TensorAttr, classes: int, extra: Optional[Extra], turned: bool = False
@@ -59,6 +66,9 @@ class Table(Yolo):
             seen, "YOLOv8 form (8, 9, 11, 12, 26, World), decoded", classes, extra, logits=logits
         )
         self.index, self.stored, self.turned = seen.index(attr), Stored(attr, logits), turned
+        self._pixels = _pixels(attr, self.size)
+        if self._pixels != (1, 1):
+            self.family += ", shares of the picture"
         if turned:
             self.task = Task.ROTATED
             self.family += ", turned boxes"
@@ -69,6 +79,8 @@ class Table(Yolo):
         refuse_logits(table[4], self.stored)
         found = passing(table[4 : 4 + self.classes], self.stored, limits)
         boxes = self.stored.real(table[:4].take(found.cells, axis=1))
+        if self._pixels != (1, 1):
+            boxes *= np.array(self._pixels * 2, np.float32)[:, None]
         if self.turned:
             angle = self.stored.real(table[-1:].take(found.cells, axis=1))
             return Boxes(np.concatenate([boxes, angle]).T, found.scores, found.classes, found.cells)
@@ -76,17 +88,19 @@ class Table(Yolo):
 
 
 class WithObjectness(Yolo):
-    """[1, boxes, 4 + 1 + classes]: centre, size, objectness, scores."""
+    """[1, boxes, 4 + 1 + classes + more]: centre, size, objectness, scores."""
 
-    def __init__(self, seen: Seen, attr: TensorAttr, name: str) -> None:
+    def __init__(
+        self, seen: Seen, attr: TensorAttr, name: str, classes: int, extra: Optional[Extra] = None
+    ) -> None:
         logits = are_logits(attr, seen.activation, alone=False)
-        super().__init__(seen, name, attr.dims[2] - 5, logits=logits)
-        self.stored = Stored(attr, logits)
+        super().__init__(seen, name, classes, extra, logits=logits)
+        self.index, self.stored = seen.index(attr), Stored(attr, logits)
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
-        table = outputs[0][0].T[None]
+        table = outputs[self.index][0].T[None]
         refuse_logits(table[0, 4], self.stored)
-        found = objects(table, self.stored, limits)
+        found = objects(table[:, : 5 + self.classes], self.stored, limits)
         boxes = self.stored.real(table[0, :4].take(found.cells, axis=1))
         return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
 
@@ -146,7 +160,9 @@ def table_pose(seen: Seen) -> Optional[Table]:
     each = 3 if numbers % 3 == 0 else 2
     if numbers < 2 or numbers % each:
         return None
-    return Table(seen, attr, 1, Keypoints(Columns(seen.index(attr), attr, 5, numbers), each))
+    factors = np.array([*_pixels(attr, seen.size), 1][:each] * (numbers // each))
+    read = Scaled(Columns(seen.index(attr), attr, 5, numbers), factors)
+    return Table(seen, attr, 1, Keypoints(read, each))
 
 
 def table_rotated(seen: Seen) -> Optional[Table]:
@@ -158,14 +174,22 @@ def table_rotated(seen: Seen) -> Optional[Table]:
 
 
 def with_objectness(name: str, anchors: int, seen: Seen) -> Optional[WithObjectness]:
-    """A table with objectness, with ``anchors`` boxes in each cell."""
-    if seen.maps or len(seen.rows) != 1 or len(seen.rows[0].dims) != 3 or seen.rows[0].dims[2] < 6:
+    """A table with objectness, with ``anchors`` boxes in each cell; with masks where there are prototypes."""
+    if len(seen.rows) != 1 or len(seen.rows[0].dims) != 3:
         return None
     (attr,) = seen.rows
     if attr.dims[1] not in [anchors * cells for cells in seen.cells()]:
         return None
+    found = prototypes_of(seen)
+    if (found is None and seen.maps) or (found is not None and found[1]):
+        return None
+    weights = 0 if found is None else found[0].channels
+    classes = attr.dims[2] - 5 - weights
+    if classes < 1:
+        return None
     precise(attr)
-    return WithObjectness(seen, attr, name)
+    extra = None if found is None else Masks(RowColumns(seen.index(attr), attr, weights), found[0])
+    return WithObjectness(seen, attr, name, classes, extra)
 
 
 def rows(seen: Seen) -> Optional[Rows]:
@@ -185,6 +209,11 @@ def rows(seen: Seen) -> Optional[Rows]:
     if head is not None:
         precise(attr)
     return head
+
+
+def _pixels(attr: TensorAttr, size: tuple[int, int]) -> tuple[int, int]:
+    """What places of a table are multiplied with, x and y: the picture's size where they are shares of it, else 1."""
+    return (1, 1) if Stored(attr).range[1] >= _FIRST else size
 
 
 def _table(seen: Seen) -> Optional[TensorAttr]:
