@@ -16,7 +16,7 @@ from rknnlite.tensor import TensorAttr
 
 from .stored import Stored
 
-__all__ = ["SIGMOID", "are_logits", "refuse_logits"]
+__all__ = ["SIGMOID", "are_logits", "may_contradict", "refuse_logits"]
 
 Array = NDArray[Any]
 SIGMOID = ", sigmoid to come"
@@ -59,9 +59,14 @@ def are_logits(attr: TensorAttr, hint: str, usual: bool = False, alone: bool = T
     return usual and not _SCORES.search(attr.name)
 
 
+def may_contradict(stored: Stored) -> bool:
+    """Whether an output whose numbers were told to be scores can hold numbers that are none."""
+    return not stored.logits and stored.range[0] < _LEAST
+
+
 def refuse_logits(row: Array, stored: Stored) -> None:
     """Raise InputInvalid where one class's numbers, as stored, were told to be scores and cannot be."""
-    if stored.logits or stored.range[0] >= _LEAST:
+    if not may_contradict(stored):
         return
     row = stored.ordered(row)
     row = row[np.isfinite(row)] if row.dtype.kind == "f" else row  # what is no number says nothing
