@@ -97,8 +97,7 @@ class SimCC(_OnePerson):
     def _points(self, outputs: Sequence[Array]) -> tuple[Array, Array]:
         places, scores = [], []
         for index, stored, cells in self._axes:
-            array = outputs[index][0]
-            best, score, _ = _largest(array.reshape(len(array), -1), stored)
+            best, score, _ = _largest(outputs[index][0], stored)
             places.append(best / cells)
             scores.append(score)
         return np.stack(places, axis=1), (scores[0] + scores[1]) / 2
@@ -142,7 +141,7 @@ def simcc(seen: Seen) -> Optional[SimCC]:
     attrs = seen.outputs
     if len(attrs) != 2 or 0 in seen.size or attrs[0].dims[:2] != attrs[1].dims[:2]:
         return None
-    if any(len(a.dims) not in (3, 4) or tuple(a.dims[3:]) not in ((), (1,)) for a in attrs):
+    if any(len(a.dims) != 3 for a in attrs):
         return None
     fitting = [(x, y) for x, y in (attrs, attrs[::-1]) if _multiple(seen.size, x, y)]
     if len(fitting) == 2 and [a.name[-1:] for a in attrs] == ["y", "x"]:

@@ -68,7 +68,7 @@ class Seen:
 
     Attributes:
         inputs: attributes.
-        outputs: attributes.
+        outputs: attributes; tables have three dimensions.
         hint: the family that the caller says; may be empty.
         activation: what the hint says of the scores: ``logits`` or ``probabilities``; empty where it says nothing.
         anchors: what the caller says, [heads, anchors of each, 2]; None otherwise.
@@ -84,10 +84,10 @@ class Seen:
         hint: str = "",
         anchors: Optional[Array] = None,
     ) -> None:
-        self.inputs, self.outputs = list(inputs), list(outputs)
+        self.inputs, self.anchors = list(inputs), anchors
         self.hint, self.activation = parts_of(hint)
-        self.anchors = anchors
         self.size = next((size for size in map(_picture, self.inputs) if size), (0, 0))
+        self.outputs = [self._plain(attr) for attr in outputs]
         found = [self._map(index, attr) for index, attr in enumerate(self.outputs)]
         self.maps = [m for m in found if m]
         self.rows = [attr for attr, m in zip(self.outputs, found) if not m]
@@ -119,6 +119,14 @@ class Seen:
         said = [f"input {a.name} {list(a.dims)}" for a in self.inputs]
         said += [f"output {a.name} {list(a.dims)} {a.dtype.short}" for a in self.outputs]
         return ", ".join(said)
+
+    def _plain(self, attr: TensorAttr) -> TensorAttr:
+        """Without the last dimension of 1 that files of older toolkits give to tables."""
+        (_, *sides, last) = attr.dims if len(attr.dims) == 4 else (0, 0)
+        table = last == 1 and min(sides) > 1 and attr.layout != Layout.NHWC and sides != [*self.size[::-1]]
+        if not table or self._map(0, attr):
+            return attr
+        return dataclasses.replace(attr, dims=attr.dims[:3])
 
     def _map(self, index: int, attr: TensorAttr) -> Optional[Map]:
         if len(attr.dims) != 4 or 0 in self.size:

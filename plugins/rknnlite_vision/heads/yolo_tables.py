@@ -75,7 +75,6 @@ class Table(Yolo):
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         table = outputs[self.index][0]
-        table = table.reshape(-1, table.shape[1])
         refuse_logits(table[4], self.stored)
         found = passing(table[4 : 4 + self.classes], self.stored, limits)
         boxes = self.stored.real(table[:4].take(found.cells, axis=1))
@@ -217,12 +216,11 @@ def _pixels(attr: TensorAttr, size: tuple[int, int]) -> tuple[int, int]:
 
 
 def _table(seen: Seen) -> Optional[TensorAttr]:
-    """The one output [1, numbers, boxes] with a box for each cell; a last dimension of 1 may follow."""
+    """The one output [1, numbers, boxes] with a box for each cell."""
     if len(seen.rows) != 1:
         return None
     (attr,) = seen.rows
-    dims = attr.dims[:3] if len(attr.dims) == 4 and attr.dims[3] == 1 else attr.dims
-    if len(dims) != 3 or dims[2] not in seen.cells():
+    if len(attr.dims) != 3 or attr.dims[2] not in seen.cells():
         return None
     precise(attr)
     return attr
