@@ -80,6 +80,25 @@ def test_a_hint_tells_tables_from_yolo26s_rows(classes: int) -> None:
     assert decoded([table], "rtdetr").classes.tolist() == [2]
 
 
+@pytest.mark.parametrize("hint", ["rtdetr", "yolov10"])
+@pytest.mark.parametrize("number", [-1.0, 0.5, 1e30])
+def test_what_is_no_class_is_refused(hint: str, number: float) -> None:
+    rows = np.zeros((1, 300, 6), np.float32)
+    rows[0, 7] = [0.1, 0.1, 0.1 if hint == "rtdetr" else 50, 0.1, 0.9, number]
+    with pytest.raises(InputInvalid, match=r"a class is .*, must be a whole number from 0 on"):
+        decoded([rows], hint)
+
+
+def test_inputs_that_take_no_picture_are_passed_over() -> None:
+    """PaddleDetection's networks want the picture's shape and scale besides."""
+    more = [
+        TensorAttr(n, name, (1, 2), DType.FLOAT32, Layout.UNDEFINED)
+        for n, name in enumerate(("im_shape", "scale_factor"))
+    ]
+    head = recognise([more[0], *made.IMAGE, more[1]], made.attributes([BOXES, LOGITS]))
+    is_golden(head.decode([BOXES, LOGITS], LIMITS)[0], "two outputs")
+
+
 def test_rows_of_no_thing_are_nothing_found() -> None:
     assert len(decoded([np.zeros((1, 300, 6), np.float32)], "rtdetr")) == 0
 

@@ -17,7 +17,7 @@ from .logits import are_logits
 from .seen import Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
-from .yolo_tables import SHARES, corners_of, precise
+from .yolo_tables import SHARES, corners_of, numbered, precise
 
 __all__ = ["RtDetr", "RtDetrRows", "rtdetr", "rtdetr_rows"]
 
@@ -31,6 +31,8 @@ _OTHERS = (6, 7, 57)
 
 _CHOSEN = 6
 """Numbers of a row that is chosen: centre, size, score, class."""
+
+_TWO_CLASSES = "of a table with the scores of 2 classes the hint is rtdetr-probabilities or rtdetr-logits"
 
 _FINEST = 1 / 64
 """Steps of integers that shares of a picture can have: coarser ones are no places."""
@@ -95,23 +97,16 @@ class RtDetrRows(Yolo):
         places, found = places[numbers], found[numbers]
         self._checked(found)
         corners = corners_of(found[:, :4].T) * np.array(self.size * 2, np.float32)
-        return Boxes(corners, found[:, 4], found[:, 5].round().astype(np.intp), places)
+        classes = numbered(found[:, 5], self._stored, self.family, _TWO_CLASSES)
+        return Boxes(corners, found[:, 4], classes, places)
 
     def _checked(self, found: Array) -> None:
-        """Raise InputInvalid for rows of other networks of this shape."""
-        if not len(found):
-            return
-        greatest = float(np.abs(found[:, :4]).max())
+        """Raise InputInvalid for rows of YOLO."""
+        greatest = float(np.abs(found[:, :4]).max(initial=0))
         if greatest > SHARES:
             raise InputInvalid(
                 f"{self.family}: a box has {greatest:.6g}, must be shares of the picture, {SHARES} at most; these are pixels: "
                 "give the hint yolov10 or yolo26"
-            )
-        odd = found[np.abs(found[:, 5] - found[:, 5].round()) > max(0.01, self._stored.step), 5]
-        if len(odd):
-            raise InputInvalid(
-                f"{self.family}: a class is {odd[0]:.6g}, must be a whole number; of a table with the scores of 2 classes the "
-                "hint is rtdetr-probabilities or rtdetr-logits"
             )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "Table",
     "WithObjectness",
     "corners_of",
+    "numbered",
     "precise",
     "rows",
     "table",
@@ -37,6 +38,8 @@ __all__ = [
 Array = NDArray[Any]
 _PEOPLE, _AERIAL = 4 + 1 + 17 * 3, 4 + 15 + 1
 """Numbers of a box that public networks for poses and turned boxes have, and hardly any for boxes alone."""
+
+_MOST_CLASSES = 1e6
 
 _FIRST = 16
 """Pixels that integers of places must reach; what shares one scale with shares of the picture is smaller: angles, coefficients."""
@@ -131,7 +134,20 @@ class Rows(Yolo):
                 "these are shares of the picture and no pixels: rows of RT-DETR have the hint rtdetr"
             )
         boxes = found[:, [0, 1, 2, 3, 6]] if self.turned else found[:, :4]
-        return Boxes(boxes, found[:, 4], found[:, 5].round().astype(np.intp), places)
+        return Boxes(boxes, found[:, 4], numbered(found[:, 5], self.stored, self.family), places)
+
+
+def numbered(
+    values: Array, stored: Stored, family: str, remedy: str = "the outputs are of another family"
+) -> Array:
+    """Numbers of classes as integers; raise InputInvalid where some are none."""
+    whole = values.round()
+    right = (np.abs(values - whole) <= max(0.01, stored.step)) & (whole >= 0) & (whole <= _MOST_CLASSES)
+    if not right.all():
+        raise InputInvalid(
+            f"{family}: a class is {values[~right][0]:.6g}, must be a whole number from 0 on; {remedy}"
+        )
+    return whole.astype(np.intp)
 
 
 def table(seen: Seen) -> Optional[Table]:
