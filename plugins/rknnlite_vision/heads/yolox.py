@@ -28,6 +28,7 @@ class YoloX(Yolo):
 
     Objectness and scores have their sigmoid, as published exports do, unless the hint or an output's name says otherwise
     (``are_logits``): centres and sizes share their scale, so a range says nothing.
+    Rockchip's zoo suppresses between classes, too: ``Limits(across=True)``.
 
     Examples:
         >>> from rknnlite.tensor import DType, Layout, TensorAttr
