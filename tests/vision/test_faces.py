@@ -28,7 +28,7 @@ def zeros(*shapes: tuple[int, ...], hint: str = "") -> tuple[Any, list[Any]]:
 def test_retinaface_moves_its_priors() -> None:
     n = 2 * sum(CELLS)
     head, (boxes, scores, points) = zeros((1, n, 4), (1, n, 2), (1, n, 10), hint="retinaface-logits")
-    assert head.family == "RetinaFace, 3 outputs, faces with 5 points"
+    assert head.family == "RetinaFace, 3 outputs, faces with 5 points, softmax to come"
     scores[..., 0] = 9
     place = 2 * CELLS[0] + 2 * (6 * 1 + 3) + 1  # stride 16, row 1, column 3, the prior of 128 pixels
     scores[0, place] = 0, 2

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from rknnlite_vision.heads.head import Limits, UnknownHead
 
+from rknnlite.errors import InputInvalid
+
 from . import detector_outputs as made
 from .detector_checks import ALL, broken, found, head, is_golden, quantised, same
 
@@ -43,7 +45,9 @@ def test_boxes_of_nanodet_are_those_of_another_head_with_its_arithmetic(name: st
 
 @pytest.mark.parametrize("form", [pairs, joined, table])
 def test_scores_may_lack_their_sigmoid(form: Any) -> None:
-    is_golden(found(form(activated=False), "nanodet"), "nanodet")
+    is_golden(found(form(activated=False), "nanodet-logits"), "nanodet")
+    with pytest.raises(InputInvalid, match=r"a score is -.*sigmoid is still to come.*hint logits"):
+        found(form(activated=False), "nanodet")
 
 
 def test_the_order_of_outputs_does_not_matter_but_within_a_stride() -> None:
@@ -103,7 +107,7 @@ def test_nanodet_plus_measures_from_the_corner_of_a_cell() -> None:
 @pytest.mark.parametrize("activated", [True, False])
 def test_stored_integers_give_what_their_real_numbers_give(dtype: str, activated: bool) -> None:
     for form in (pairs, joined, table):
-        same(*quantised(form(activated=activated), "nanodet", dtype))
+        same(*quantised(form(activated=activated), "nanodet" if activated else "nanodet-logits", dtype))
 
 
 def test_scores_of_as_many_channels_as_another_familys_sides_need_a_hint() -> None:

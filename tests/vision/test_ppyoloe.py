@@ -65,7 +65,7 @@ def test_half_floats_are_the_same() -> None:
 
 
 def test_pixels_and_scores_in_one_coarse_scale_are_refused() -> None:
-    with pytest.raises(UnknownHead, match=r"steps of 1: pixels and scores share"):
+    with pytest.raises(UnknownHead, match=r"steps of 1: places and scores share"):
         head([joined()[0].astype(np.int8)], "ppyoloe", [QuantParams(1.0, -128)])
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from rknnlite_vision.heads.head import UnknownHead
 from rknnlite_vision.heads.recognise import hint_of, recognise
+from rknnlite_vision.results import Detections
 
+from rknnlite.errors import InputInvalid
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 IMAGE = [TensorAttr(0, "images", (1, 128, 128, 3), DType.UINT8, Layout.NHWC)]
@@ -102,6 +105,16 @@ def test_longer_words_of_a_name_go_first() -> None:
     assert hint_of("nanodet-plus-m_320.rknn") == "nanodet-plus"
     assert hint_of("ppyoloe_plus_crn_s_80e_coco.rknn") == "ppyoloe"
     assert hint_of("yolox_s.rknn") == "yolox"
+    assert hint_of("yolox_s_logits.rknn") == "yolox-logits"
+    assert hint_of("logits.rknn") == ""
+
+
+def test_a_hint_may_say_of_the_scores_alone_what_they_are() -> None:
+    outputs = maps(64, 80)
+    for hint in ("logits", "yolov8-logits", "YOLOv8 logits"):
+        assert recognise(IMAGE, outputs, hint).family.endswith("80 classes, sigmoid to come")
+    for hint in ("probabilities", "yolov8-probabilities"):
+        assert recognise(IMAGE, outputs, hint).family.endswith("80 classes")
 
 
 def test_a_file_name_decides_where_shapes_do_not_and_the_family_says_so() -> None:
@@ -110,3 +123,28 @@ def test_a_file_name_decides_where_shapes_do_not_and_the_family_says_so() -> Non
     )
     assert "not suppressed" in recognise(IMAGE, maps(64, 80), name="yolov10n.rknn").family
     assert recognise(IMAGE, maps(64, 80, 1), name="yolov5su.rknn").family.startswith("YOLOv8 form")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "hint"),
+    [
+        ([(1, 84, 336)], ""),
+        ([(1, 336, 4), (1, 80, 336)], ""),
+        ([(1, 1008, 85)], ""),
+        ([(1, 56, 336)], "yolov8-pose"),
+        ([(1, 300, 6)], "rtdetr"),
+        ([(1, 300, 4), (1, 300, 80)], ""),
+        ([(1, 672, 4), (1, 672, 2), (1, 672, 10)], "retinaface"),
+    ],
+)
+def test_tables_of_older_toolkits_have_a_last_dimension_of_1(
+    shapes: list[tuple[int, ...]], hint: str
+) -> None:
+    plain, older = (recognise(IMAGE, outputs(*dims), hint) for dims in (shapes, [(*s, 1) for s in shapes]))
+    assert older.family == plain.family
+    arrays = [np.ones(shape, np.float32) for shape in shapes]
+    (ours,), (theirs,) = older.decode([a[..., None] for a in arrays]), plain.decode(arrays)
+    assert isinstance(ours, Detections) and isinstance(theirs, Detections) and len(ours) > 0
+    np.testing.assert_array_equal(ours.boxes, theirs.boxes)
+    with pytest.raises(InputInvalid, match=r"output output0 is \[1, 5\], must be"):
+        older.decode([np.zeros((1, 5), np.float32), *arrays[1:]])

@@ -1,4 +1,5 @@
-"""YOLO's decoders beside what ultralytics and torchvision make of the same outputs (tools/vision/yolo_goldens.py)."""
+"""YOLO's decoders beside what ultralytics, YOLOv5 and torchvision make of the same outputs (tools/vision/yolo_goldens.py,
+yolov5_goldens.py)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from tests.support.needs import needs
 from . import yolo_outputs as made
 
 Array = np.ndarray[Any, Any]
-GOLDENS = np.load(Path(__file__).parent / "data" / "yolo.npz")
+GOLDENS: dict[str, Array] = {}
+for _name in ("yolo", "yolov5"):
+    GOLDENS.update(np.load(Path(__file__).parent / "data" / f"{_name}.npz"))
 LIMITS = Limits(score=0.25, overlap=0.45, most=300)
 ANGLE = (made.angles() - np.float32(0.25)) * np.float32(np.pi)
 WEIGHTS = made.normal(3, 1, made.PROTOTYPES, made.CELLS)
@@ -36,6 +39,14 @@ HEADS: dict[str, tuple[list[Array], str]] = {
     "yolov5": (made.anchored(), "yolov5"),
     "yolov7": (made.anchored(), "yolov7"),
     "objectness 3": ([made.with_objectness(51, 3)], ""),
+    "objectness masked": ([made.with_objectness(51, 3, made.table_weights()), made.prototypes()], ""),
+    "rows masked": ([GOLDENS["rows masked output"], made.prototypes()], "yolo26-seg"),
+    "rows pose": ([GOLDENS["rows pose output"]], "yolo26-pose"),
+    "rows rotated": ([GOLDENS["rows rotated output"]], "yolo26-obb"),
+    "yolov5 masked": (
+        [*(m for both in zip(made.anchored(), made.anchored_weights()) for m in both), made.prototypes()],
+        "yolov5-seg",
+    ),
     "objectness 1": ([made.with_objectness(51, 1)], "yolov6"),
 }
 """Golden -> outputs, and the hint where shapes do not tell."""
@@ -72,18 +83,20 @@ def test_boxes_scores_and_classes_are_ultralytics_and_torchvisions(name: str) ->
     np.testing.assert_array_equal(ours.classes, golden[:, 5])
 
 
-@pytest.mark.parametrize("name", ["pose", "table pose"])
+@pytest.mark.parametrize("name", ["pose", "table pose", "rows pose"])
 def test_keypoints_are_ultralytics(name: str) -> None:
     ours = found(*HEADS[name]).keypoints
     assert ours is not None
     np.testing.assert_allclose(ours.reshape(len(ours), -1), GOLDENS[name][:, 6:], rtol=0, atol=0.01)
 
 
-@pytest.mark.parametrize(("name", "golden"), [("masked", "masks"), ("table masked", "table masks")])
-def test_masks_are_ultralytics_but_pixels_that_rounding_decides(name: str, golden: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["masked", "table masked", "rows masked", "yolov5 masked", "objectness masked"]
+)
+def test_masks_are_ultralytics_but_pixels_that_rounding_decides(name: str) -> None:
     ours = found(*HEADS[name]).masks
     assert ours is not None
-    theirs = np.unpackbits(GOLDENS[golden]).reshape(-1, *ours.shape[1:])
+    theirs = np.unpackbits(GOLDENS[name.replace("masked", "masks")]).reshape(-1, *ours.shape[1:])
     assert (ours[: len(theirs)] != theirs).sum() <= theirs.size * 1e-5
     assert theirs.any()
 
@@ -98,7 +111,8 @@ def test_a_head_tells_what_it_is() -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize(
-    "name", ["separate", "plain sides", "never suppressed", "masked", "pose", "rotated", "yolov5"]
+    "name",
+    ["separate", "plain sides", "never suppressed", "masked", "pose", "rotated", "yolov5", "yolov5 masked"],
 )
 def test_stored_integers_give_what_their_real_numbers_give(name: str, dtype: str) -> None:
     outputs, hint = HEADS[name]
@@ -150,11 +164,80 @@ def test_every_picture_of_a_batch_is_decoded() -> None:
     same(second, found(other))
 
 
-def test_scores_before_the_sigmoid_are_known_by_their_numbers() -> None:
-    outputs = made.separate(sums=False)
-    outputs[1::2] = made.split(made.logits(2))
-    same(found(outputs), found(made.separate(sums=False)))
-    same(found(made.anchored(activated=False), "yolov5"), found(made.anchored(), "yolov5"))
+def times(name: str, table: Array, factor: tuple[float, float]) -> Array:
+    """A table whose places are multiplied: boxes, and x and y of keypoints."""
+    moved = table.copy()
+    moved[:, :4] *= np.array(factor * 2, np.float32)[:, None]
+    if "pose" in name:
+        moved[:, 5::3] *= np.float32(factor[0])
+        moved[:, 6::3] *= np.float32(factor[1])
+    return moved
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("name", ["table", "table masked", "table pose", "table rotated"])
+def test_integers_of_a_table_that_cannot_be_pixels_are_shares_of_the_picture(name: str, dtype: str) -> None:
+    """As ultralytics divides places where it exports for RKNN in 8 bits, and multiplies them again behind the network."""
+    (table, *others), hint = HEADS[name]
+    shares = times(name, table, (1 / made.SIZE[0], 1 / made.SIZE[1]))
+    stored, quants = made.quantised([shares, *others], dtype)
+    real = [(a.astype(np.float32) - q.zero_point) * np.float32(q.scale) for a, q in zip(stored, quants)]
+    seen = head(stored, hint, quants)
+    assert ", shares of the picture" in seen.family
+    (ours,), pixels = seen.decode(stored, LIMITS), found([times(name, real[0], made.SIZE), *real[1:]], hint)
+    assert isinstance(ours, Detections) and len(ours) > 3
+    same(ours, pixels)
+    for column in ("rotated", "keypoints"):
+        one, other = getattr(ours, column), getattr(pixels, column)
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-3)
+
+
+def without_sigmoid(name: str) -> list[Array]:
+    """Outputs of a family whose scores are still to be made."""
+    if name == "yolov8":
+        outputs = made.separate(sums=False)
+        outputs[1::2] = made.split(made.logits(2))
+        return outputs
+    if name == "yolov5":
+        return made.anchored(activated=False)
+    (table,) = HEADS[name][0]
+    part = slice(4, None) if name == "table" else (Ellipsis, slice(4, None))
+    raw = table.copy()
+    raw[0][part] = np.log(raw[0][part]) - np.log1p(-raw[0][part])
+    return [raw]
+
+
+LACKING = {
+    "yolov8": (made.separate(sums=False), "yolov8"),
+    "yolov5": HEADS["yolov5"],
+    "table": ([made.table(31)], "yolov8"),
+    "objectness 3": (HEADS["objectness 3"][0], "yolov5"),
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_scores_before_the_sigmoid_are_told_by_hint_or_name_and_else_refused(name: str) -> None:
+    outputs, hint = LACKING[name]
+    raw = without_sigmoid(name)
+    seen = head(raw, f"{hint}-logits")
+    assert seen.family.endswith(", sigmoid to come")
+    (ours,) = seen.decode(raw, LIMITS)
+    assert isinstance(ours, Detections) and len(ours) > 3
+    same(ours, found(outputs, hint))
+    with pytest.raises(
+        InputInvalid, match=r"a score is -.*must be 0 to 1: its sigmoid is still to come.*yolov8-logits"
+    ):
+        found(raw, hint)
+
+
+@pytest.mark.parametrize("name", ["yolov8", "yolov5"])
+def test_integers_tell_by_what_they_can_mean_that_a_sigmoid_is_to_come(name: str) -> None:
+    stored, quants = made.quantised(without_sigmoid(name))
+    assert head(stored, name, quants).family.endswith(", sigmoid to come")
+    stored, quants = made.quantised(LACKING[name][0])
+    assert not head(stored, name, quants).family.endswith(", sigmoid to come")
 
 
 def test_given_anchors_are_used_and_make_a_hint_needless() -> None:

@@ -9,6 +9,7 @@ import pytest
 from rknnlite_vision.heads.head import Limits, UnknownHead
 from rknnlite_vision.heads.recognise import recognise
 
+from rknnlite.errors import InputInvalid
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 from . import detector_outputs as made
@@ -33,14 +34,31 @@ def decoded(maps: list[Array]) -> Array:
     return rows.astype(np.float32)
 
 
-@pytest.mark.parametrize("activated", [True, False])
-def test_maps_are_decoded_as_megvii_does_with_a_sigmoid_in_the_network_or_without(activated: bool) -> None:
-    is_golden(found(made.yolox(activated=activated), "yolox"), "yolox")
+HINTS = pytest.mark.parametrize(("activated", "hint"), [(True, "yolox"), (False, "yolox-logits")])
 
 
-@pytest.mark.parametrize("activated", [True, False])
-def test_so_is_the_table_of_the_official_export(activated: bool) -> None:
-    is_golden(found([table(made.yolox(activated=activated))], "yolox"), "yolox")
+@HINTS
+def test_maps_are_decoded_as_megvii_does_with_a_sigmoid_in_the_network_or_without(
+    activated: bool, hint: str
+) -> None:
+    is_golden(found(made.yolox(activated=activated), hint), "yolox")
+
+
+@HINTS
+def test_so_is_the_table_of_the_official_export(activated: bool, hint: str) -> None:
+    is_golden(found([table(made.yolox(activated=activated))], hint), "yolox")
+
+
+@pytest.mark.parametrize("form", [list, lambda maps: [table(maps)]])
+def test_a_frame_does_not_decide_whether_a_sigmoid_is_to_come(form: Any) -> None:
+    """One with scores above 0.5 alone looks the same before and behind it."""
+    seen = head(form(made.yolox(activated=False)), "yolox-logits")
+    assert seen.family.endswith(", sigmoid to come")
+    high = form([np.abs(m) for m in made.yolox(activated=False)])
+    ours = seen.decode(high, ALL)[0]
+    assert len(ours) > 20 and ours.scores.max() <= 1
+    with pytest.raises(InputInvalid, match=r"a score is -.*must be 0 to 1: its sigmoid.*hint logits"):
+        found(form(made.yolox(activated=False)), "yolox")
 
 
 def test_a_table_in_pixels_is_known_by_its_centres() -> None:
@@ -48,11 +66,11 @@ def test_a_table_in_pixels_is_known_by_its_centres() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
-@pytest.mark.parametrize("activated", [True, False])
-def test_stored_integers_give_what_their_real_numbers_give(dtype: str, activated: bool) -> None:
+@HINTS
+def test_stored_integers_give_what_their_real_numbers_give(dtype: str, activated: bool, hint: str) -> None:
     maps = made.yolox(activated=activated)
     for outputs in (maps, [table(maps)]):
-        same(*quantised(outputs, "yolox", dtype))
+        same(*quantised(outputs, hint, dtype))
 
 
 def test_half_floats_and_channels_last_are_the_same() -> None:
@@ -79,8 +97,9 @@ def test_every_picture_of_a_batch_is_decoded() -> None:
 
 
 def test_numbers_that_are_none_take_their_boxes_with_them() -> None:
-    for outputs in (made.yolox(), made.yolox(activated=False), [table(made.yolox())]):
+    for outputs in (made.yolox(), [table(made.yolox())]):
         broken(outputs, "yolox")
+    broken(made.yolox(activated=False), "yolox-logits")
 
 
 def test_a_frame_of_nothing_but_nan_is_nothing_found() -> None:
@@ -89,7 +108,7 @@ def test_a_frame_of_nothing_but_nan_is_nothing_found() -> None:
 
 def test_pixels_and_scores_in_one_coarse_scale_are_refused() -> None:
     coarse = [TensorAttr(0, "output", (1, 420, 10), DType.INT8, Layout.UNDEFINED, QuantParams(1.0, -128))]
-    with pytest.raises(UnknownHead, match=r"steps of 1: pixels and scores share"):
+    with pytest.raises(UnknownHead, match=r"steps of 1: places and scores share"):
         recognise(IMAGE, coarse, "yolox")
 
 

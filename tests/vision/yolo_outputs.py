@@ -87,6 +87,11 @@ def anchored(seed: int = 1, activated: bool = True) -> list[Array]:
     return [sigmoid(m) for m in maps] if activated else maps
 
 
+def anchored_weights(seed: int = 1) -> list[Array]:
+    """[1, 3 * 32, h, w] coefficients of masks of each stride."""
+    return split(normal(seed + 6, 1, 3 * PROTOTYPES, CELLS))
+
+
 def centres(seed: int, count: int) -> Array:
     """[1, 4, count]: middles and sizes in pixels."""
     random = np.random.default_rng(seed).random((1, 4, count)).astype(np.float32)
@@ -100,11 +105,17 @@ def table(seed: int = 1, classes: int = CLASSES, more: Array | None = None) -> A
     return np.concatenate(parts + ([] if more is None else [more]), axis=1)
 
 
-def with_objectness(seed: int = 1, anchors: int = 3) -> Array:
-    """[1, anchors * cells, 5 + classes]."""
+def with_objectness(seed: int = 1, anchors: int = 3, more: Array | None = None) -> Array:
+    """[1, anchors * cells, 5 + classes + more]."""
     count = anchors * CELLS
     scores = sigmoid(normal(seed + 1, 1, 1 + CLASSES, count, scale=2.0, middle=-1.0))
-    return np.ascontiguousarray(np.concatenate([centres(seed, count), scores], axis=1).transpose(0, 2, 1))
+    parts = [centres(seed, count), scores] + ([] if more is None else [more])
+    return np.ascontiguousarray(np.concatenate(parts, axis=1).transpose(0, 2, 1))
+
+
+def table_weights(seed: int = 1) -> Array:
+    """[1, 32, 3 * cells] coefficients of masks."""
+    return normal(seed + 7, 1, PROTOTYPES, 3 * CELLS)
 
 
 def rows(seed: int = 1, more: int = 0) -> Array:

@@ -2,7 +2,8 @@
 
     python tools/vision/yolo_goldens.py        # needs ultralytics, torch and torchvision; writes tests/vision/data/yolo.npz
 
-The tests compare our decoders with these results; the outputs themselves are made again from their seeds.
+The tests compare our decoders with these results; the outputs themselves are made again from their seeds, but the rows that heads
+choose: their outputs lie beside the results. YOLOv5 and v7 are in yolov5_goldens.py.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from ultralytics.utils.ops import process_mask
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
-from rknnlite_vision.heads.yolo_anchors import ANCHORS  # noqa: E402
-
 from tests.vision import yolo_outputs as made  # noqa: E402
 
 SCORE, OVERLAP, MOST = 0.25, 0.45, 300
+ROWS = 60
 TARGET = ROOT / "tests" / "vision" / "data" / "yolo.npz"
 
 
@@ -95,28 +95,37 @@ def from_tables() -> dict[str, np.ndarray]:
     return found
 
 
-def about_anchors() -> dict[str, np.ndarray]:
-    """YOLOv5's arithmetic in torch, and torchvision's suppression of each class."""
-    found = {}
-    for family, table in ANCHORS.items():
-        parts = []
-        for m, stride, anchors in zip(made.anchored(), made.STRIDES, table):
-            _, _, h, w = m.shape
-            y = torch.from_numpy(m).view(3, 5 + made.CLASSES, h, w)
-            rows, columns = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
-            xy = (y[:, :2] * 2 - 0.5 + torch.stack([columns, rows])) * stride
-            wh = (y[:, 2:4] * 2) ** 2 * torch.tensor(anchors, dtype=torch.float32)[:, :, None, None]
-            parts.append(
-                torch.cat([xy - wh / 2, xy + wh / 2, y[:, 4:5] * y[:, 5:]], 1)
-                .permute(0, 2, 3, 1)
-                .flatten(0, 2)
-            )
-        found[family] = of_classes(torch.cat(parts))
-    for name, anchors in (("objectness 3", 3), ("objectness 1", 1)):
-        y = torch.from_numpy(made.with_objectness(51, anchors))[0]
-        xy, half = y[:, :2], y[:, 2:4] / 2
-        found[name] = of_classes(torch.cat([xy - half, xy + half, y[:, 4:5] * y[:, 5:]], 1))
+def chosen_rows() -> dict[str, np.ndarray]:
+    """What heads that need no suppression choose, and what is made of it."""
+    table, found = {}, {}
+    plain = raw(1)
+    weights = torch.from_numpy(made.normal(3, 1, made.PROTOTYPES, made.CELLS))
+    table["masked"] = head(end2end=True), plain, weights
+    points = torch.from_numpy(made.points()).flatten(1, 2)
+    table["pose"] = (
+        head(Pose, classes=1, kpt_shape=(made.POINTS, 3), end2end=True),
+        raw(21, classes=1),
+        points,
+    )
+    turned = head(OBB, end2end=True)
+    table["rotated"] = turned, raw(1, angle=(torch.from_numpy(made.angles()) - 0.25) * torch.pi), None
+    for name, (one, given, more) in table.items():
+        one.end2end, one.max_det = True, ROWS
+        decoded = (OBB if name == "rotated" else Detect)._inference(one, given)
+        all_ = decoded if more is None else torch.cat([decoded, more], 1)
+        chosen = one.postprocess(all_.permute(0, 2, 1))
+        best = non_max_suppression(chosen, SCORE, end2end=True)[0].numpy()
+        found[f"rows {name} output"], found[f"rows {name}"] = chosen.numpy(), best
+    found["rows masks"] = masks(found["rows masked"])
+    found["rows masked"] = found["rows masked"][:, :6]
     return found
+
+
+def of_yolov6() -> dict[str, np.ndarray]:
+    """A table with objectness, one box in each cell, and torchvision's suppression of each class."""
+    y = torch.from_numpy(made.with_objectness(51, 1))[0]
+    xy, half = y[:, :2], y[:, 2:4] / 2
+    return {"objectness 1": of_classes(torch.cat([xy - half, xy + half, y[:, 4:5] * y[:, 5:]], 1))}
 
 
 def of_classes(rows: Any) -> np.ndarray:
@@ -143,7 +152,7 @@ def suppression() -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    found = {**from_maps(), **from_tables(), **about_anchors(), **suppression()}
+    found = {**from_maps(), **from_tables(), **chosen_rows(), **of_yolov6(), **suppression()}
     TARGET.parent.mkdir(exist_ok=True)
     np.savez_compressed(TARGET, **found)
     for name, rows in found.items():

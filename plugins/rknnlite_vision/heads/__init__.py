@@ -8,6 +8,6 @@
   ``yolo_anchors``: v5 and v7. ``yolo_tables``: boxes that the network decodes. ``extras``: keypoints and masks; ``resampling``.
 * ``whole``: classification, the class of each pixel, text.
 * ``yolox``, ``ppyoloe``, ``nanodet``: detectors of others; ``levels``: their outputs by stride.
-* ``rtdetr``: rows with all classes. ``heat_maps``: keypoints of one person.
+* ``rtdetr``: boxes as shares of the picture. ``heat_maps``: keypoints of one person. ``logits``: what lacks its sigmoid.
 * ``faces``: RetinaFace, SCRFD, YuNet. ``embeddings``: vectors, by hint.
 """

@@ -103,5 +103,6 @@ def plausible(scores: Array, family: str) -> None:
     greatest = scores.max(initial=0)
     if greatest > _GREATEST and np.isfinite(greatest):
         raise InputInvalid(
-            f"{family}: a score is {greatest:.6g}, must be 0 to 1; the outputs are of another family: name it by hint"
+            f"{family}: a score is {greatest:.6g}, must be 0 to 1; the outputs are of another family, or their sigmoid is still "
+            "to come: say it by the hint, as yolov8 or yolov8-logits"
         )

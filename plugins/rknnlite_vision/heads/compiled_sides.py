@@ -20,10 +20,11 @@ from rknnlite.log import logger
 from rknnlite.tensor import DType
 
 from .head import Limits
+from .logits import may_contradict
 from .stored import Stored
 from .yolo_sides import Stride
 
-__all__ = ["CompiledSides", "library"]
+__all__ = ["CompiledSides", "built", "library"]
 
 Array = NDArray[Any]
 _SOURCE = Path(__file__).with_name("sides.c")
@@ -57,14 +58,19 @@ class _LimitsLayout(ctypes.Structure):
 def library() -> Optional[Any]:
     """The function, or None where it cannot be built or loaded; why not is logged once."""
     try:
-        path = buildcache.build_library("librknnlite_sides.so", _SOURCE, "decoding of boxes", "-O3")
-        function = ctypes.CDLL(str(path)).rknnlite_sides
+        return built("-O3")
     except BackendUnavailable as error:
         logger.debug("boxes are decoded with numpy: %s", error)
         return None
     except (RknnError, OSError) as error:
         logger.warning("boxes are decoded with numpy: %s", error)
         return None
+
+
+def built(*flags: str) -> Any:
+    """The function, compiled with ``flags`` or as it was before; raise where it cannot be built or loaded."""
+    path = buildcache.build_library("librknnlite_sides.so", _SOURCE, "decoding of boxes", *flags)
+    function = ctypes.CDLL(str(path)).rknnlite_sides
     address = ctypes.c_void_p
     function.argtypes = [address, ctypes.c_int, address, address, address]
     function.restype = ctypes.c_int
@@ -74,7 +80,7 @@ def library() -> Optional[Any]:
 class CompiledSides:
     """The strides of one head, told once.
 
-    ``fits``: all their maps are int8 or uint8, channels first, with a scale that is a number.
+    ``fits``: all their maps are int8 or uint8, channels first, with a scale that is a number; scores can be nothing else.
     """
 
     def __init__(self, strides: Sequence[Stride], outputs: int) -> None:
@@ -95,7 +101,8 @@ class CompiledSides:
         maps = [m for s in strides for m in (s.sides, s.scores, s.total) if m is not None]
         scales = [m.attr.quant.scale if m.attr.quant else 0.0 for m in maps]
         plain = all(m.attr.dtype in _BYTES and not m.last for m in maps)
-        return plain and all(0 < scale < np.inf for scale in scales)
+        told = not any(may_contradict(s.scores_stored) for s in strides)
+        return plain and told and all(0 < scale < np.inf for scale in scales)
 
     def best(self, outputs: Sequence[Array], limits: Limits) -> Optional[Array]:
         """Rows of what stays, float32 [n, 7], best first: corners, score; class and place are int32 in the same bits.
@@ -124,7 +131,7 @@ class CompiledSides:
         return rows[:count]
 
     def _layout(self, s: Stride) -> _StrideLayout:
-        scores = s.logits_stored if s.logits else s.scores_stored
+        scores = s.scores_stored
         limits = np.iinfo(s.scores.attr.dtype.numpy.str)
         meanings = scores.scores(np.arange(limits.min, limits.max + 1)).astype(np.float32)
         exponentials = np.exp(-np.arange(256) * s.sides_stored.scale).astype(np.float32)
@@ -143,8 +150,7 @@ class CompiledSides:
         """``struct limits``, and the table that it points to."""
         least = []
         for s in self._strides:
-            scores = s.logits_stored if s.logits else s.scores_stored
-            least.append(_as_int8(scores, limits.score))
+            least.append(_as_int8(s.scores_stored, limits.score))
             rules = None if s.logits else s.total_stored
             least.append(0 if rules is None else _as_int8(rules, limits.score - s.slack))
         table = np.array(least, np.int32)

@@ -18,7 +18,7 @@ from .resampling import enlarged
 from .seen import Map
 from .stored import Stored
 
-__all__ = ["Cells", "Columns", "Extra", "Keypoints", "Masks", "Reader", "RowColumns"]
+__all__ = ["Cells", "Columns", "Extra", "Keypoints", "Masks", "Reader", "RowColumns", "Scaled"]
 
 Array = NDArray[Any]
 
@@ -72,6 +72,18 @@ class Cells:
             table = m.cells(outputs).reshape(self.anchors, self.count, -1)
             numbers[:, here] = self.stored[number].real(table[anchor, :, cell]).T
         return numbers
+
+
+class Scaled:
+    """Numbers of another reader, each times a factor of its own."""
+
+    def __init__(self, read: Reader, factors: Array) -> None:
+        self.read, self.count = read, read.count
+        self.factors = factors.astype(np.float32)[:, None]
+
+    def __call__(self, outputs: Sequence[Array], places: Array) -> Array:
+        scaled: Array = self.read(outputs, places) * self.factors
+        return scaled
 
 
 class Extra(abc.ABC):

@@ -15,7 +15,7 @@ from rknnlite.tensor import TensorAttr
 from ..results import Detections
 from .candidates import plausible
 from .head import Head, Limits, Task
-from .logits import are_logits
+from .logits import SIGMOID, are_logits
 from .seen import Seen
 from .stored import Stored, sigmoid
 from .suppression import best_upright
@@ -42,12 +42,14 @@ class _Faces(Head):
         super().__init__(seen.inputs, seen.outputs)
         scored = {number for kind in scores for number in order[kind]}
         self._stored = [
-            Stored(attr, n in scored and are_logits(attr, seen.hint, usual=False))
+            Stored(attr, n in scored and are_logits(attr, seen.activation))
             for n, attr in enumerate(self.outputs)
         ]
         self.size, self._order, self._points = seen.size, order, points
         self.task = Task.POSE if points else Task.DETECT
         self.family = f"{name}, {len(seen.outputs)} outputs, faces" + (" with 5 points" if points else "")
+        if any(stored.logits for stored in self._stored):
+            self.family += SIGMOID if len(scored) > 1 else ", softmax to come"
 
     @abc.abstractmethod
     def _scored(self, outputs: Sequence[Array], least: float) -> tuple[Array, Array]:

@@ -53,7 +53,7 @@ FAMILIES: list[Family] = [
     Family("YOLOv8 with turned boxes (table)", tuple(f"{w}-obb" for w in _SIDES), yolo_tables.table_rotated),
     Family(
         "YOLOv5, v7 (table)",
-        ("yolov5", "yolov7"),
+        ("yolov5", "yolov7", "yolov5-seg", "yolov7-seg"),
         partial(yolo_tables.with_objectness, "YOLOv5 form (5, 7), decoded", 3),
     ),
     Family("YOLOv6 (table)", ("yolov6",), partial(yolo_tables.with_objectness, "YOLOv6, decoded", 1)),
@@ -69,16 +69,18 @@ FAMILIES: list[Family] = [
     Family("PicoDet", ("picodet",), nanodet.picodet),
     Family(
         "classification",
-        ("classify", "classify-probabilities", "resnet", "mobilenet", "efficientnet"),
+        ("classify", "resnet", "mobilenet", "efficientnet"),
         whole.classification,
     ),
     Family("semantic masks", ("semantic", "deeplab", "ppseg", "unet"), whole.regions),
-    Family("CTC text", ("ctc", "ctc-probabilities", "ppocr", "crnn", "lprnet"), whole.text),
-    Family("RetinaFace", ("retinaface", "retinaface-logits"), faces.retinaface),
-    Family("SCRFD", ("scrfd", "scrfd-logits"), faces.scrfd),
-    Family("YuNet", ("yunet", "yunet-logits"), faces.yunet),
-    Family("RT-DETR", ("rtdetr", "rtdetr-logits", "rtdetr-probabilities"), rtdetr.rtdetr),
+    Family("CTC text", ("ctc", "ppocr", "crnn", "lprnet"), whole.text),
+    Family("RetinaFace", ("retinaface",), faces.retinaface),
+    Family("SCRFD", ("scrfd",), faces.scrfd),
+    Family("YuNet", ("yunet",), faces.yunet),
+    Family("RT-DETR", ("rtdetr",), rtdetr.rtdetr),
+    Family("RT-DETR (rows)", ("rtdetr",), rtdetr.rtdetr_rows),
     Family("heat maps of keypoints", ("heatmap", "hrnet", "simplebaseline"), heat_maps.heat_maps),
+    Family("keypoints by axes (SimCC)", ("rtmpose", "simcc"), heat_maps.simcc),
     Family("embedding", ("embedding", "arcface", "facenet"), embeddings.embedding),
 ]
 """All rows. Where several fit, the caller must say which."""

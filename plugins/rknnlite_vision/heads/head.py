@@ -100,13 +100,20 @@ class Head(abc.ABC):
             raise InputInvalid(f"{self.family}: {len(outputs)} outputs given, {len(self.outputs)} needed")
         for attr, array in zip(self.outputs, outputs):
             if array.shape != attr.dims:
-                raise InputInvalid(
-                    f"{self.family}: output {attr.name} is {list(array.shape)}, must be {list(attr.dims)}"
-                )
+                outputs = [self._formed(attr, array) for attr, array in zip(self.outputs, outputs)]
+                break
         batch = self.outputs[0].dims[0]
         if batch == 1:
             return [self._picture(outputs, limits)]
         return [self._picture([array[n : n + 1] for array in outputs], limits) for n in range(batch)]
+
+    def _formed(self, attr: TensorAttr, array: Array) -> Array:
+        """Without a last dimension of 1 that files of older toolkits have; raise InputInvalid for another shape."""
+        if array.shape not in (attr.dims, (*attr.dims, 1)):
+            raise InputInvalid(
+                f"{self.family}: output {attr.name} is {list(array.shape)}, must be {list(attr.dims)}"
+            )
+        return array.reshape(attr.dims)
 
     @abc.abstractmethod
     def _picture(self, outputs: Sequence[Array], limits: Limits) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from .levels import levels, singles
+from .logits import are_logits
 from .seen import Map, Seen
 from .yolo_sides import Sides, Stride
 
@@ -36,10 +37,12 @@ def picodet(seen: Seen) -> Optional[Sides]:
 
 def _strides(seen: Seen, count: int, corner: bool = False) -> list[Stride]:
     """Scores and sides of ``count`` strides (0: of any number), in two outputs of each, in one, or in one table of all."""
-    pairs = _pairs(seen) or _joined(seen)
+    apart = _pairs(seen)
+    pairs = apart or _joined(seen)
     if count not in (0, len(pairs)):
         return []
-    return [Stride(sides, scores, logits=None, corner=corner) for sides, scores in pairs]
+    logits = any(are_logits(scores.attr, seen.activation, alone=bool(apart)) for _, scores in pairs)
+    return [Stride(sides, scores, logits=logits, corner=corner) for sides, scores in pairs]
 
 
 def _joined(seen: Seen) -> list[tuple[Map, Map]]:

@@ -12,6 +12,7 @@ from rknnlite.tensor import TensorAttr
 
 from .candidates import passing
 from .head import Limits
+from .logits import are_logits, refuse_logits
 from .seen import Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
@@ -43,13 +44,15 @@ class PPYoloe(Yolo):
     def __init__(self, seen: Seen, boxes: TensorAttr, scores: TensorAttr) -> None:
         self.joined = boxes is scores
         classes = boxes.dims[2] - 4 if self.joined else scores.dims[1]
-        super().__init__(seen, "PP-YOLOE form (also PicoDet), decoded", classes)
+        logits = are_logits(scores, seen.activation, alone=not self.joined)
+        super().__init__(seen, "PP-YOLOE form (also PicoDet), decoded", classes, logits=logits)
         self.places = seen.index(boxes), seen.index(scores)
-        self.stored = Stored(boxes), Stored(scores)
+        self.stored = Stored(boxes), Stored(scores, logits)
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         boxes, scores = (outputs[place][0] for place in self.places)
         table = scores[:, 4:].T if self.joined else scores
+        refuse_logits(table[0], self.stored[1])
         found = passing(table, self.stored[1], limits)
         corners = self.stored[0].real(boxes[found.cells, :4])
         return Boxes(corners, found.scores, found.classes, np.asarray(found.cells))

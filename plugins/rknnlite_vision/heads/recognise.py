@@ -13,13 +13,13 @@ from rknnlite.tensor import TensorAttr
 
 from .families import FAMILIES, Family
 from .head import Head, UnknownHead
-from .seen import Seen
+from .seen import ACTIVATIONS, Seen, parts_of
 
 __all__ = ["hint_of", "hints", "recognise"]
 
 
 def hints() -> list[str]:
-    """Words that ``recognise`` takes as a hint."""
+    """Words for families that ``recognise`` takes as a hint; ``-logits`` or ``-probabilities`` may follow."""
     return sorted({word for family in FAMILIES for word in family.hints})
 
 
@@ -27,12 +27,14 @@ def hint_of(name: str) -> str:
     """The hint that a file's name gives, the longest that it has; empty where it gives none.
 
     Examples:
-        >>> hint_of("yolov8n-pose_rk3588.rknn"), hint_of("net.rknn")
-        ('yolov8-pose', '')
+        >>> hint_of("yolov8n-pose_rk3588.rknn"), hint_of("yolox_s_logits.rknn"), hint_of("net.rknn")
+        ('yolov8-pose', 'yolox-logits', '')
     """
     plain = _plain(name)
     found = [word for word in hints() if all(re.search(_loose(part), plain) for part in word.split("-"))]
-    return max(found, key=len, default="")
+    family = max(found, key=len, default="")
+    said = [word for word in ACTIVATIONS if word in plain]
+    return "-".join([family, *said[:1]]) if family else ""
 
 
 def recognise(
@@ -47,7 +49,8 @@ def recognise(
     Args:
         inputs: attributes of the network's inputs.
         outputs: likewise.
-        hint: a word of ``hints()``: the family, where shapes are those of several.
+        hint: a word of ``hints()``: the family, where shapes are those of several; and behind a ``-``, or alone, ``logits``
+            or ``probabilities``, where files of floats do not tell whether a sigmoid or softmax is still to come.
         anchors: width and height in pixels, [heads, anchors of each head, 2], of networks that were trained with other
             anchors than the family's own.
         name: of the network's file. Without a hint, the one that ``hint_of`` finds in it is tried first; the family then says so.
@@ -55,8 +58,10 @@ def recognise(
     Raises UnknownHead where no family fits, or several do: the text lists what was seen.
     """
     table = None if anchors is None else np.asarray(anchors, np.float32)
-    if hint and not _rows(hint):
-        raise UnknownHead(f"hint {shown(hint)} is not known; use one of {', '.join(hints())}")
+    if hint and not _rows(parts_of(_plain(hint))[0]):
+        raise UnknownHead(
+            f"hint {shown(hint)} is not known; use one of {', '.join(hints())}, or with {' or '.join(f'-{a}' for a in ACTIVATIONS)}"
+        )
     named = "" if hint else hint_of(name)
     if named:
         found = _fitting(Seen(inputs, outputs, _plain(named), table))

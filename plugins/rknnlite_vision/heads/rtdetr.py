@@ -1,4 +1,4 @@
-"""RT-DETR: rows of boxes as shares of the picture, with a score for each class; trained to need no suppression."""
+"""RT-DETR: boxes as shares of the picture, each with a score for every class, or rows that are chosen; no suppression."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from rknnlite.errors import InputInvalid
 from rknnlite.tensor import TensorAttr
 
 from .candidates import every, passing
@@ -16,23 +17,32 @@ from .logits import are_logits
 from .seen import Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
+from .yolo_tables import SHARES, corners_of, numbered, precise
 
-__all__ = ["RtDetr", "rtdetr"]
+__all__ = ["RtDetr", "RtDetrRows", "rtdetr", "rtdetr_rows"]
 
 Array = NDArray[Any]
+_NAME = "RT-DETR, not suppressed"
 _ROWS = 300
 """Queries of public networks."""
 
 _OTHERS = (6, 7, 57)
-"""Numbers of a row that YOLOv10 and 26 give; here they would be 2, 3 or 53 classes, which the hints
-``rtdetr-probabilities`` or ``rtdetr-logits`` must say. The centre, size, score, class of ultralytics 8.4 nothing here decodes."""
+"""Numbers of a row that YOLOv10 and 26 give: a table of 2, 3 or 53 classes needs a hint."""
+
+_CHOSEN = 6
+"""Numbers of a row that is chosen: centre, size, score, class."""
+
+_TWO_CLASSES = "of a table with the scores of 2 classes the hint is rtdetr-probabilities or rtdetr-logits"
+
+_FINEST = 1 / 64
+"""Steps of integers that shares of a picture can have: coarser ones are no places."""
 
 
 class RtDetr(Yolo):
     """[1, rows, 4 + classes], or boxes [1, rows, 4] and scores [1, rows, classes].
 
-    One table has one class for a row, as ultralytics decoded it; of two outputs every class that passes is told, as
-    transformers does.
+    One table has one class for a row, as ultralytics up to 8.4.46 decodes what it exports; of two outputs every class that
+    passes is told, as transformers does.
 
     Examples:
         >>> from rknnlite.tensor import DType, Layout
@@ -45,18 +55,59 @@ class RtDetr(Yolo):
     def __init__(self, seen: Seen, boxes: TensorAttr, scores: TensorAttr, logits: bool) -> None:
         self.joined = boxes is scores
         self._first = 4 if self.joined else 0
-        super().__init__(seen, "RT-DETR, not suppressed", scores.dims[2] - self._first, suppressed=False)
-        if logits:
-            self.family += ", sigmoid to come"
+        super().__init__(seen, _NAME, scores.dims[2] - self._first, suppressed=False, logits=logits)
         self._at = seen.index(boxes), seen.index(scores)
         self._places, self._scores = Stored(boxes), Stored(scores, logits)
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         boxes, scores = (outputs[n][0] for n in self._at)
         found = (passing if self.joined else every)(scores[:, self._first :].T, self._scores, limits)
-        x, y, w, h = self._places.real(boxes[found.cells, :4]).T
-        corners = np.stack([x - w / 2, y - h / 2, x + w / 2, y + h / 2], axis=1)
+        corners = corners_of(self._places.real(boxes[found.cells, :4]).T)
         return Boxes(corners * np.array(self.size * 2, np.float32), found.scores, found.classes, found.cells)
+
+
+class RtDetrRows(Yolo):
+    """[1, rows, 6]: centre, size, score, class, chosen in the network, as ultralytics exports it from 8.4.47 on.
+
+    YOLOv10's rows have the same shape, and corners in pixels; so the hint ``rtdetr`` or a file's name must say which, and
+    numbers that are not such rows are refused.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout
+        >>> picture = TensorAttr(0, "image", (1, 640, 640, 3), DType.UINT8, Layout.NHWC)
+        >>> table = TensorAttr(0, "output0", (1, 300, 6), DType.FLOAT32, Layout.UNDEFINED)
+        >>> head = rtdetr_rows(Seen([picture], [table], "rtdetr"))
+        >>> rows = np.zeros((1, 300, 6), np.float32)
+        >>> rows[0, 0] = 0.5, 0.5, 0.25, 0.5, 0.9, 2
+        >>> (found,) = head.decode([rows])
+        >>> head.family, found.boxes.tolist(), found.classes.tolist()
+        ('RT-DETR, not suppressed, 1 output, rows', [[240.0, 160.0, 400.0, 480.0]], [2])
+    """
+
+    def __init__(self, seen: Seen, attr: TensorAttr) -> None:
+        super().__init__(seen, _NAME, 0, suppressed=False)
+        self.family = self.family.replace("0 classes", "rows")
+        self._stored = Stored(attr)
+
+    def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
+        table = self._stored.ordered(outputs[0][0])
+        places = np.flatnonzero(table[:, 4] >= self._stored.least(limits.score, table.dtype))
+        found = self._stored.real(table[places])
+        numbers = np.isfinite(found).all(axis=1)
+        places, found = places[numbers], found[numbers]
+        self._checked(found)
+        corners = corners_of(found[:, :4].T) * np.array(self.size * 2, np.float32)
+        classes = numbered(found[:, 5], self._stored, self.family, _TWO_CLASSES)
+        return Boxes(corners, found[:, 4], classes, places)
+
+    def _checked(self, found: Array) -> None:
+        """Raise InputInvalid for rows of YOLO."""
+        greatest = float(np.abs(found[:, :4]).max(initial=0))
+        if greatest > SHARES:
+            raise InputInvalid(
+                f"{self.family}: a box has {greatest:.6g}, must be shares of the picture, {SHARES} at most; these are pixels: "
+                "give the hint yolov10 or yolo26"
+            )
 
 
 def rtdetr(seen: Seen) -> Optional[RtDetr]:
@@ -71,7 +122,8 @@ def rtdetr(seen: Seen) -> Optional[RtDetr]:
         return None
     if len(rows) == 1:
         boxes = scores = rows[0]
-        if boxes.dims[2] < 5 or (seen.hint in ("", "rtdetr") and boxes.dims[2] in _OTHERS):
+        others = () if seen.activation else (_CHOSEN,) if seen.hint else _OTHERS
+        if boxes.dims[2] < 5 or boxes.dims[2] in others:
             return None
     else:
         fours = [a for a in rows if a.dims[2] == 4]
@@ -80,4 +132,21 @@ def rtdetr(seen: Seen) -> Optional[RtDetr]:
             return None
         boxes = fours[0] if len(fours) == 1 else named[0]
         scores = next(a for a in rows if a is not boxes)
-    return RtDetr(seen, boxes, scores, are_logits(scores, seen.hint, usual=len(rows) == 2))
+    return RtDetr(seen, boxes, scores, are_logits(scores, seen.activation, usual=len(rows) == 2))
+
+
+def rtdetr_rows(seen: Seen) -> Optional[RtDetrRows]:
+    """One output of any number of rows, by hint."""
+    if (
+        not seen.hint
+        or seen.activation
+        or 0 in seen.size
+        or len(seen.outputs) != 1
+        or len(seen.outputs[0].dims) != 3
+    ):
+        return None
+    (attr,) = seen.outputs
+    if attr.dims[2] != _CHOSEN:
+        return None
+    precise(attr, _FINEST)
+    return RtDetrRows(seen, attr)

@@ -14,9 +14,11 @@ from rknnlite.tensor import Layout, TensorAttr
 
 from .stored import Stored
 
-__all__ = ["Map", "Seen"]
+__all__ = ["ACTIVATIONS", "Map", "Seen", "parts_of"]
 
 Array = NDArray[Any]
+ACTIVATIONS = ("logits", "probabilities")
+"""What may stand behind a family in a hint, or alone: whether a sigmoid or softmax is still to come."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,9 @@ class Seen:
 
     Attributes:
         inputs: attributes.
-        outputs: attributes.
-        hint: what the caller says about the network; may be empty.
+        outputs: attributes; tables have three dimensions.
+        hint: the family that the caller says; may be empty.
+        activation: what the hint says of the scores: ``logits`` or ``probabilities``; empty where it says nothing.
         anchors: what the caller says, [heads, anchors of each, 2]; None otherwise.
         size: width and height of the picture; (0, 0) where no input takes one.
         maps: outputs that lie over the picture, in the order of the network; the picture's own grid is not one of them.
@@ -81,9 +84,10 @@ class Seen:
         hint: str = "",
         anchors: Optional[Array] = None,
     ) -> None:
-        self.inputs, self.outputs = list(inputs), list(outputs)
-        self.hint, self.anchors = hint, anchors
+        self.inputs, self.anchors = list(inputs), anchors
+        self.hint, self.activation = parts_of(hint)
         self.size = next((size for size in map(_picture, self.inputs) if size), (0, 0))
+        self.outputs = [self._plain(attr) for attr in outputs]
         found = [self._map(index, attr) for index, attr in enumerate(self.outputs)]
         self.maps = [m for m in found if m]
         self.rows = [attr for attr, m in zip(self.outputs, found) if not m]
@@ -116,6 +120,14 @@ class Seen:
         said += [f"output {a.name} {list(a.dims)} {a.dtype.short}" for a in self.outputs]
         return ", ".join(said)
 
+    def _plain(self, attr: TensorAttr) -> TensorAttr:
+        """Without the last dimension of 1 that files of older toolkits give to tables."""
+        (_, *sides, last) = attr.dims if len(attr.dims) == 4 else (0, 0)
+        table = last == 1 and min(sides) > 1 and attr.layout != Layout.NHWC and sides != [*self.size[::-1]]
+        if not table or self._map(0, attr):
+            return attr
+        return dataclasses.replace(attr, dims=attr.dims[:3])
+
     def _map(self, index: int, attr: TensorAttr) -> Optional[Map]:
         if len(attr.dims) != 4 or 0 in self.size:
             return None
@@ -133,6 +145,12 @@ class Seen:
         if width < 1 or height < 1 or w % width or h % height or w // width != h // height:
             return 0
         return w // width if w // width > 1 else 0
+
+
+def parts_of(hint: str) -> tuple[str, str]:
+    """A hint in small letters and digits as its family and what it says of the scores."""
+    said = next((word for word in ACTIVATIONS if hint.endswith(word)), "")
+    return hint[: len(hint) - len(said)], said
 
 
 def _picture(attr: TensorAttr) -> Optional[tuple[int, int]]:

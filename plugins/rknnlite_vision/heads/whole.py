@@ -44,7 +44,7 @@ class _Shares(Head):
         super().__init__(seen.inputs, seen.outputs)
         self.classes, self.size = classes, seen.size
         self._stored = Stored(self.outputs[0])
-        self._logits = are_logits(self.outputs[0], seen.hint, usual)
+        self._logits = are_logits(self.outputs[0], seen.activation, usual)
 
     def _shares(self, values: Array) -> Array:
         """[..., classes] that have the sum 1."""

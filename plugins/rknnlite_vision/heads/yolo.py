@@ -14,6 +14,7 @@ from ..results import Detections
 from .candidates import plausible
 from .extras import Extra
 from .head import Head, Limits, Task
+from .logits import SIGMOID
 from .seen import Seen
 from .suppression import best_rotated, best_upright, upright
 
@@ -53,17 +54,25 @@ class Yolo(Head):
     Attributes:
         extra: what else is known of each box; None for boxes alone.
         suppressed: boxes that overlap are to be suppressed.
+        logits: scores are still to be made by a sigmoid.
     """
 
     def __init__(
-        self, seen: Seen, name: str, classes: int, extra: Optional[Extra] = None, suppressed: bool = True
+        self,
+        seen: Seen,
+        name: str,
+        classes: int,
+        extra: Optional[Extra] = None,
+        suppressed: bool = True,
+        logits: bool = False,
     ) -> None:
         super().__init__(seen.inputs, seen.outputs)
         self.size, self.classes, self.extra, self.suppressed = seen.size, classes, extra, suppressed
         self.task = extra.task if extra else Task.DETECT
         outputs = f"{len(seen.outputs)} output" + "s" * (len(seen.outputs) > 1)
         kinds = f"{classes} class" + "es" * (classes != 1)
-        self.family = ", ".join([name, outputs, kinds, *([extra.said] if extra else [])])
+        self.logits = logits
+        self.family = ", ".join([name, outputs, kinds, *([extra.said] if extra else [])]) + SIGMOID * logits
 
     @abc.abstractmethod
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:

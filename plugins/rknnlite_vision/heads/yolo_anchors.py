@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from .candidates import objects
 from .extras import Cells, Extra, Masks
 from .head import Limits
+from .logits import are_logits, refuse_logits
 from .seen import Map, Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
-from .yolo_sides import are_logits
 from .yolo_zoo import prototypes_of
 
 __all__ = ["ANCHORS", "Anchored", "anchored", "anchored_masks"]
@@ -42,9 +42,10 @@ class Anchored(Yolo):
         self, seen: Seen, maps: Sequence[Map], anchors: Array, name: str, extra: Optional[Extra] = None
     ) -> None:
         each = anchors.shape[1]
-        super().__init__(seen, name, maps[0].channels // each - 5, extra)
+        logits = any(are_logits(m.attr, seen.activation) for m in maps)
+        super().__init__(seen, name, maps[0].channels // each - 5, extra, logits=logits)
         self.maps, self.anchors = list(maps), anchors
-        self.stored = [(Stored(m.attr), Stored(m.attr, logits=True)) for m in maps]
+        self.stored = [Stored(m.attr, logits) for m in maps]
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         start, parts = 0, []
@@ -55,7 +56,8 @@ class Anchored(Yolo):
 
     def _stride(self, number: int, m: Map, outputs: Sequence[Array], limits: Limits, start: int) -> Boxes:
         table = m.cells(outputs).reshape(self.anchors.shape[1], self.classes + 5, -1)
-        stored = self.stored[number][self._logits(number, table)]
+        stored = self.stored[number]
+        refuse_logits(table[0, 4], stored)
         found = objects(table, stored, limits)
         anchor, cell = np.divmod(found.cells, table.shape[2])
         x, y, w, h = stored.scores(table[anchor, :4, cell]).T * 2
@@ -64,11 +66,6 @@ class Anchored(Yolo):
         half = np.stack([w, h]) ** 2 * self.anchors[number][anchor].T / 2
         boxes = np.concatenate([centre - half, centre + half]).T
         return Boxes(boxes, found.scores, found.classes, found.cells + start)
-
-    def _logits(self, number: int, table: Array) -> bool:
-        """Whether the sigmoid is still to come: integers tell by what they can mean, floats by their numbers."""
-        low, _ = self.stored[number][0].range
-        return are_logits(table[:, 4], self.stored[number][0]) if low == -np.inf else low < -0.1
 
 
 def anchored(family: str, seen: Seen) -> Optional[Anchored]:

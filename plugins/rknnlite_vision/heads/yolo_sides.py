@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from .candidates import Candidates, every, passing, plausible
 from .extras import Extra, Reader
 from .head import Limits, Task
+from .logits import refuse_logits
 from .seen import Map, Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
 
-__all__ = ["Sides", "Stride", "are_logits", "corners", "distances", "turned"]
+__all__ = ["Sides", "Stride", "corners", "distances", "turned"]
 
 Array = NDArray[Any]
 
@@ -34,7 +35,7 @@ class Stride:
         scores: [classes, cells].
         total: the sum of the scores; None where there is none.
         coefficients: of masks; None where there are none.
-        logits: the scores lack their sigmoid; None where only the numbers tell.
+        logits: the scores lack their sigmoid.
         corner: the sides are told from the corner of a cell, not from its middle.
     """
 
@@ -42,37 +43,28 @@ class Stride:
     scores: Map
     total: Optional[Map] = None
     coefficients: Optional[Map] = None
-    logits: Optional[bool] = False
+    logits: bool = False
     corner: bool = False
 
     def __post_init__(self) -> None:
         self.sides_stored = Stored(self.sides.attr)
-        self.scores_stored = Stored(self.scores.attr)
-        self.logits_stored = Stored(self.scores.attr, logits=True)
+        self.scores_stored = Stored(self.scores.attr, self.logits)
         self.total_stored = None if self.total is None else Stored(self.total.attr)
         self.centres = self.sides.centres() - np.float32(0.5 if self.corner else 0)
 
     def passing(self, outputs: Sequence[Array], limits: Limits, one: bool = True) -> Candidates:
         """Cells whose score passes, with ``one`` class each."""
         table = self.scores.cells(outputs)
-        logits = are_logits(table, self.scores_stored) if self.logits is None else self.logits
-        stored = self.logits_stored if logits else self.scores_stored
-        if logits or not one:
-            return (passing if one else every)(table, stored, limits)
+        refuse_logits(table[0], self.scores_stored)
+        if self.logits or not one:
+            return (passing if one else every)(table, self.scores_stored, limits)
         sums = None if self.total is None else self.total.cells(outputs)[0]
-        return passing(table, stored, limits, sums, self.total_stored, self.slack)
+        return passing(table, self.scores_stored, limits, sums, self.total_stored, self.slack)
 
     @property
     def slack(self) -> float:
         """How much less than the best score a sum may be: both are rounded, to steps of their own."""
         return 0.0 if self.total_stored is None else 0.5 * (self.total_stored.step + self.scores_stored.step)
-
-
-def are_logits(table: Array, stored: Stored) -> bool:
-    """Whether scores are those before the sigmoid: behind it none is below zero, but what rounding of 8 bits left."""
-    row = stored.ordered(table[0])
-    row = row[np.isfinite(row)] if row.dtype.kind == "f" else row  # what is no number says nothing
-    return len(row) > 0 and bool(stored.real(row.min()) < -0.05)
 
 
 def distances(bins: Array) -> Array:
@@ -126,7 +118,8 @@ class Sides(Yolo):
         suppressed: bool = True,
         angles: Optional[Reader] = None,
     ) -> None:
-        super().__init__(seen, name, strides[0].scores.channels, extra, suppressed)
+        logits = any(s.logits for s in strides)
+        super().__init__(seen, name, strides[0].scores.channels, extra, suppressed, logits)
         self.strides, self.angles = list(strides), angles
         self.starts = np.cumsum([0, *(s.sides.height * s.sides.width for s in strides)])
         self.compiled: Optional[_Compiled] = None

@@ -12,18 +12,21 @@ from rknnlite.errors import InputInvalid
 from rknnlite.tensor import TensorAttr
 
 from .candidates import objects, passing
-from .extras import Columns, Extra, Keypoints, Masks, RowColumns
+from .extras import Columns, Extra, Keypoints, Masks, RowColumns, Scaled
 from .head import Limits, Task, UnknownHead
+from .logits import are_logits, refuse_logits
 from .seen import Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
 from .yolo_zoo import prototypes_of
 
 __all__ = [
+    "SHARES",
     "Rows",
     "Table",
     "WithObjectness",
     "corners_of",
+    "numbered",
     "precise",
     "rows",
     "table",
@@ -36,6 +39,11 @@ Array = NDArray[Any]
 _PEOPLE, _AERIAL = 4 + 1 + 17 * 3, 4 + 15 + 1
 """Numbers of a box that public networks for poses and turned boxes have, and hardly any for boxes alone."""
 
+_MOST_CLASSES = 1e6
+
+_FIRST = 16
+"""Pixels that integers of places must reach; what shares one scale with shares of the picture is smaller: angles, coefficients."""
+
 _ROWS = 300
 """Rows that such networks give unless they were exported for another number."""
 
@@ -47,22 +55,34 @@ def corners_of(boxes: Array) -> Array:
 
 
 class Table(Yolo):
-    """[1, 4 + classes + more, boxes]: centre, size, scores."""
+    """[1, 4 + classes + more, boxes]: centre, size, scores.
+
+    Places are pixels, but integers that cannot mean any but the first ones are shares of the picture: ultralytics divides by its
+    size where it exports for RKNN with ``quantize=8``, so that scores keep fine steps.
+    """
 
     def __init__(
         self, seen: Seen, attr: TensorAttr, classes: int, extra: Optional[Extra], turned: bool = False
     ) -> None:
-        super().__init__(seen, "YOLOv8 form (8, 9, 11, 12, 26, World), decoded", classes, extra)
-        self.index, self.stored, self.turned = seen.index(attr), Stored(attr), turned
+        logits = are_logits(attr, seen.activation, alone=False)
+        super().__init__(
+            seen, "YOLOv8 form (8, 9, 11, 12, 26, World), decoded", classes, extra, logits=logits
+        )
+        self.index, self.stored, self.turned = seen.index(attr), Stored(attr, logits), turned
+        self._pixels = _pixels(attr, self.size)
+        if self._pixels != (1, 1):
+            self.family += ", shares of the picture"
         if turned:
             self.task = Task.ROTATED
             self.family += ", turned boxes"
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         table = outputs[self.index][0]
-        table = table.reshape(-1, table.shape[1])
+        refuse_logits(table[4], self.stored)
         found = passing(table[4 : 4 + self.classes], self.stored, limits)
         boxes = self.stored.real(table[:4].take(found.cells, axis=1))
+        if self._pixels != (1, 1):
+            boxes *= np.array(self._pixels * 2, np.float32)[:, None]
         if self.turned:
             angle = self.stored.real(table[-1:].take(found.cells, axis=1))
             return Boxes(np.concatenate([boxes, angle]).T, found.scores, found.classes, found.cells)
@@ -70,20 +90,24 @@ class Table(Yolo):
 
 
 class WithObjectness(Yolo):
-    """[1, boxes, 4 + 1 + classes]: centre, size, objectness, scores."""
+    """[1, boxes, 4 + 1 + classes + more]: centre, size, objectness, scores."""
 
-    def __init__(self, seen: Seen, attr: TensorAttr, name: str) -> None:
-        super().__init__(seen, name, attr.dims[2] - 5)
-        self.stored = Stored(attr)
+    def __init__(
+        self, seen: Seen, attr: TensorAttr, name: str, classes: int, extra: Optional[Extra] = None
+    ) -> None:
+        logits = are_logits(attr, seen.activation, alone=False)
+        super().__init__(seen, name, classes, extra, logits=logits)
+        self.index, self.stored = seen.index(attr), Stored(attr, logits)
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
-        table = outputs[0][0].T[None]
-        found = objects(table, self.stored, limits)
+        table = outputs[self.index][0].T[None]
+        refuse_logits(table[0, 4], self.stored)
+        found = objects(table[:, : 5 + self.classes], self.stored, limits)
         boxes = self.stored.real(table[0, :4].take(found.cells, axis=1))
         return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
 
 
-_SHARES = 1.5
+SHARES = 1.5
 """Places of which none is further from the corner are shares of the picture: no network finds things of one pixel alone."""
 
 
@@ -104,13 +128,26 @@ class Rows(Yolo):
         found = self.stored.real(table[places])
         numbers = np.isfinite(found[:, :6]).all(axis=1)
         places, found = places[numbers], found[numbers]
-        if len(found) and np.abs(found[:, :4]).max() <= _SHARES:
+        if len(found) and np.abs(found[:, :4]).max() <= SHARES:
             raise InputInvalid(
                 f"{self.family}: all {len(found)} boxes lie within {np.abs(found[:, :4]).max():.3g} pixels of the corner; "
-                "these are shares of the picture, as RT-DETR gives, and no pixels: cut the network before its boxes are chosen"
+                "these are shares of the picture and no pixels: rows of RT-DETR have the hint rtdetr"
             )
         boxes = found[:, [0, 1, 2, 3, 6]] if self.turned else found[:, :4]
-        return Boxes(boxes, found[:, 4], found[:, 5].round().astype(np.intp), places)
+        return Boxes(boxes, found[:, 4], numbered(found[:, 5], self.stored, self.family), places)
+
+
+def numbered(
+    values: Array, stored: Stored, family: str, remedy: str = "the outputs are of another family"
+) -> Array:
+    """Numbers of classes as integers; raise InputInvalid where some are none."""
+    whole = values.round()
+    right = (np.abs(values - whole) <= max(0.01, stored.step)) & (whole >= 0) & (whole <= _MOST_CLASSES)
+    if not right.all():
+        raise InputInvalid(
+            f"{family}: a class is {values[~right][0]:.6g}, must be a whole number from 0 on; {remedy}"
+        )
+    return whole.astype(np.intp)
 
 
 def table(seen: Seen) -> Optional[Table]:
@@ -138,7 +175,9 @@ def table_pose(seen: Seen) -> Optional[Table]:
     each = 3 if numbers % 3 == 0 else 2
     if numbers < 2 or numbers % each:
         return None
-    return Table(seen, attr, 1, Keypoints(Columns(seen.index(attr), attr, 5, numbers), each))
+    factors = np.array([*_pixels(attr, seen.size), 1][:each] * (numbers // each))
+    read = Scaled(Columns(seen.index(attr), attr, 5, numbers), factors)
+    return Table(seen, attr, 1, Keypoints(read, each))
 
 
 def table_rotated(seen: Seen) -> Optional[Table]:
@@ -150,14 +189,22 @@ def table_rotated(seen: Seen) -> Optional[Table]:
 
 
 def with_objectness(name: str, anchors: int, seen: Seen) -> Optional[WithObjectness]:
-    """A table with objectness, with ``anchors`` boxes in each cell."""
-    if seen.maps or len(seen.rows) != 1 or len(seen.rows[0].dims) != 3 or seen.rows[0].dims[2] < 6:
+    """A table with objectness, with ``anchors`` boxes in each cell; with masks where there are prototypes."""
+    if len(seen.rows) != 1 or len(seen.rows[0].dims) != 3:
         return None
     (attr,) = seen.rows
     if attr.dims[1] not in [anchors * cells for cells in seen.cells()]:
         return None
+    found = prototypes_of(seen)
+    if (found is None and seen.maps) or (found is not None and found[1]):
+        return None
+    weights = 0 if found is None else found[0].channels
+    classes = attr.dims[2] - 5 - weights
+    if classes < 1:
+        return None
     precise(attr)
-    return WithObjectness(seen, attr, name)
+    extra = None if found is None else Masks(RowColumns(seen.index(attr), attr, weights), found[0])
+    return WithObjectness(seen, attr, name, classes, extra)
 
 
 def rows(seen: Seen) -> Optional[Rows]:
@@ -179,24 +226,28 @@ def rows(seen: Seen) -> Optional[Rows]:
     return head
 
 
+def _pixels(attr: TensorAttr, size: tuple[int, int]) -> tuple[int, int]:
+    """What places of a table are multiplied with, x and y: the picture's size where they are shares of it, else 1."""
+    return (1, 1) if Stored(attr).range[1] >= _FIRST else size
+
+
 def _table(seen: Seen) -> Optional[TensorAttr]:
-    """The one output [1, numbers, boxes] with a box for each cell; a last dimension of 1 may follow."""
+    """The one output [1, numbers, boxes] with a box for each cell."""
     if len(seen.rows) != 1:
         return None
     (attr,) = seen.rows
-    dims = attr.dims[:3] if len(attr.dims) == 4 and attr.dims[3] == 1 else attr.dims
-    if len(dims) != 3 or dims[2] not in seen.cells():
+    if len(attr.dims) != 3 or attr.dims[2] not in seen.cells():
         return None
     precise(attr)
     return attr
 
 
-def precise(attr: TensorAttr) -> None:
-    """Raise UnknownHead for integers with pixels and scores in one scale: no score is left between 0 and 1."""
+def precise(attr: TensorAttr, finest: float = 0.5) -> None:
+    """Raise UnknownHead for integers with places and scores in one scale that is coarser than ``finest``."""
     step = Stored(attr).step
-    if step > 0.5:
+    if step > finest:
         raise UnknownHead(
-            f"output {attr.name} {list(attr.dims)} is {attr.dtype.short} with steps of {step:.3g}: pixels and scores share "
+            f"output {attr.name} {list(attr.dims)} is {attr.dtype.short} with steps of {step:.3g}: places and scores share "
             "them, so no score between 0 and 1 can be told; convert with this output in float16, or cut the network before "
             "boxes and scores are joined, as Rockchip's model zoo does"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Optional
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from .compiled_sides import CompiledSides
 from .extras import Cells, Columns, Keypoints, Masks
+from .logits import are_logits
 from .seen import Map, Seen
 from .stored import Stored
 from .yolo_sides import Sides, Stride
@@ -38,7 +40,7 @@ _NEVER_SUPPRESSED = ("yolov10", "yolo26")
 
 def separate(seen: Seen) -> Optional[Sides]:
     """Sides and scores of each stride in maps of their own."""
-    strides = None if seen.rows else _strides(seen.grids())
+    strides = None if seen.rows else _strides(seen, seen.grids())
     if not strides:
         return None
     if seen.hint in _NEVER_SUPPRESSED:
@@ -53,7 +55,7 @@ def masked(seen: Seen) -> Optional[Sides]:
     if found is None or seen.rows:
         return None
     prototypes, maps = found
-    strides = _strides(seen.grids(maps), prototypes.channels)
+    strides = _strides(seen, seen.grids(maps), prototypes.channels)
     if not strides:
         return None
     coefficients = Cells([s.coefficients for s in strides if s.coefficients])
@@ -122,12 +124,15 @@ def _joined_strides(seen: Seen) -> Optional[list[Stride]]:
     return [Stride(m.part(0, _BINS), m.part(_BINS, m.channels - _BINS), logits=True) for m in maps]
 
 
-def _strides(grids: Sequence[Sequence[Map]], coefficients: int = 0) -> list[Stride]:
+def _strides(seen: Seen, grids: Sequence[Sequence[Map]], coefficients: int = 0) -> list[Stride]:
     """Which map of each grid is which; empty where they are not those of such a head. ``coefficients``: per cell."""
     found = [_stride(maps, coefficients) for maps in grids]
     strides = [stride for stride in found if stride is not None]
     forms = {(s.sides.channels, s.scores.channels, s.total is None) for s in strides}
-    return strides if len(strides) == len(grids) and len(forms) == 1 else []
+    if len(strides) != len(grids) or len(forms) != 1:
+        return []
+    logits = any(are_logits(s.scores.attr, seen.activation) for s in strides)
+    return [dataclasses.replace(s, logits=logits) for s in strides]
 
 
 def _stride(maps: Sequence[Map], coefficients: int) -> Optional[Stride]:
@@ -144,7 +149,7 @@ def _stride(maps: Sequence[Map], coefficients: int) -> Optional[Stride]:
     total = next((m for m in reversed(left) if m.channels == 1), None) if len(left) == 2 else None
     if total is not None:
         left.remove(total)
-    return Stride(sides, left[0], total, weights, _logits(left[0])) if len(left) == 1 else None
+    return Stride(sides, left[0], total, weights) if len(left) == 1 else None
 
 
 def _sides_map(maps: Sequence[Map]) -> Optional[Map]:
@@ -152,9 +157,3 @@ def _sides_map(maps: Sequence[Map]) -> Optional[Map]:
     fitting = [m for m in maps if m.channels in (4, 64, 68)]
     ranged = [m for m in fitting if Stored(m.attr).range[1] > 2]
     return next(iter(ranged or fitting), None)
-
-
-def _logits(scores: Map) -> Optional[bool]:
-    """Whether scores lack their sigmoid: integers tell by what they can mean, floats only by their numbers (None)."""
-    low, _ = Stored(scores.attr).range
-    return None if low == -np.inf else low < -0.1

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from .candidates import objects
 from .head import Limits
 from .levels import singles
+from .logits import are_logits, refuse_logits
 from .seen import Map, Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
-from .yolo_sides import are_logits
 from .yolo_tables import corners_of, precise
 
 __all__ = ["YoloX", "yolox"]
@@ -26,7 +26,9 @@ class YoloX(Yolo):
     """Centres are told from the corner of a cell in units of its stride, sizes as logarithms; of a table that was exported with
     ``decode_in_inference`` both are pixels.
 
-    Outputs may lack the sigmoid of objectness and scores. One scale is shared with centres and sizes, so only the numbers tell.
+    Objectness and scores have their sigmoid, as published exports do, unless the hint or an output's name says otherwise
+    (``are_logits``): centres and sizes share their scale, so a range says nothing.
+    Rockchip's zoo suppresses between classes, too: ``Limits(across=True)``.
 
     Examples:
         >>> from rknnlite.tensor import DType, Layout, TensorAttr
@@ -45,9 +47,10 @@ class YoloX(Yolo):
 
     def __init__(self, seen: Seen, maps: Sequence[Map]) -> None:
         table = "" if seen.maps else " table"
-        super().__init__(seen, f"YOLOX{table}", maps[0].channels - 5)
+        logits = any(are_logits(m.attr, seen.activation, alone=False) for m in maps)
+        super().__init__(seen, f"YOLOX{table}", maps[0].channels - 5, logits=logits)
         self.maps, self.is_table = list(maps), not seen.maps
-        self.stored = [(Stored(m.attr), Stored(m.attr, logits=True)) for m in maps]
+        self.stored = [Stored(m.attr, logits) for m in maps]
 
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         decoded = self.is_table and self._decoded(outputs)
@@ -58,9 +61,10 @@ class YoloX(Yolo):
         return Boxes(*(np.concatenate([getattr(p, name) for p in parts]) for name in Boxes.__annotations__))
 
     def _stride(self, number: int, table: Array, limits: Limits, start: int, decoded: bool) -> Boxes:
-        m, (plain, logits) = self.maps[number], self.stored[number]
-        found = objects(table[None], logits if are_logits(table[4:5], plain) else plain, limits)
-        boxes = plain.real(table[:4].take(found.cells, axis=1))
+        m, stored = self.maps[number], self.stored[number]
+        refuse_logits(table[4], stored)
+        found = objects(table[None], stored, limits)
+        boxes = stored.real(table[:4].take(found.cells, axis=1))
         if not decoded:
             corner = np.stack([found.cells % m.width, found.cells // m.width]).astype(np.float32)
             boxes = np.concatenate([boxes[:2] + corner, np.exp(boxes[2:])]) * np.float32(m.stride)
@@ -68,7 +72,7 @@ class YoloX(Yolo):
 
     def _decoded(self, outputs: Sequence[Array]) -> bool:
         """Whether centres are pixels: their median then is near the picture's middle, else a cell or two."""
-        x = self.stored[0][0].real(self.maps[0].cells(outputs)[0])
+        x = self.stored[0].real(self.maps[0].cells(outputs)[0])
         x = x[np.isfinite(x)]
         return bool(len(x)) and float(np.median(x)) > self.size[0] / 8
 
