@@ -120,6 +120,8 @@ class VisionModel:
 
 def way_of(head: Head) -> Way:
     """How a picture is put into the input of a network, where nobody says it."""
+    if head.lines:
+        return Way.LINE
     return _WAYS.get(head.task, Way.LETTERBOX)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,16 @@ class Placement:
             height = picture[1] * width // picture[0]
         left, top = round((network[0] - width) / 2), round((network[1] - height) / 2)
         return cls(picture, network, width / picture[0], height / picture[1], left, top)
+
+    @classmethod
+    def line(cls, picture: tuple[int, int], network: tuple[int, int]) -> Placement:
+        """A line of text from the left edge of the input, as high as it, its proportions kept; one that is too long is squeezed.
+
+        Its width is rounded up to whole pixels, as PaddleOCR does.
+        """
+        scale = network[1] / picture[1]
+        width = min(network[0], math.ceil(picture[0] * network[1] / picture[1]))
+        return cls(picture, network, width / picture[0], scale)
 
     @property
     def inner(self) -> tuple[int, int]:

@@ -200,7 +200,7 @@ def test_text_where_a_detector_finds_it(call: Call, monkeypatch: pytest.MonkeyPa
     reader = standing_in(Task.READ, lambda: Words(f"line {len(seen)}", 0.5))
     detector = standing_in(Task.DETECT, boxes(*places, rotated=turned), 2)
 
-    def either(inputs: Any, outputs: Any, hint: str, name: str) -> Any:
+    def either(inputs: Any, outputs: Any, hint: str, name: str, tasks: Any) -> Any:
         return (detector if len(outputs) > 1 else reader)(inputs, outputs)
 
     monkeypatch.setattr(looker, "recognise", either)

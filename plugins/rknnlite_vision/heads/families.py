@@ -10,6 +10,7 @@ from . import embeddings, faces, heat_maps, nanodet, rtdetr, whole, yolo_tables,
 from .head import Head
 from .ppyoloe import ppyoloe
 from .seen import Seen
+from .text_boxes import text_boxes
 from .yolo_anchors import anchored, anchored_masks
 from .yolox import yolox
 
@@ -73,6 +74,12 @@ FAMILIES: list[Family] = [
         whole.classification,
     ),
     Family("semantic masks", ("semantic", "deeplab", "ppseg", "unet"), whole.regions),
+    Family(
+        "mask of one channel",
+        ("binary-mask", "binary-mask-logits", "binary-mask-probabilities", "u2net", "semantic", "unet"),
+        whole.one_mask,
+    ),
+    Family("lines of text (DB)", ("text-boxes", "ppocr-det", "dbnet"), text_boxes),
     Family("CTC text", ("ctc", "ctc-probabilities", "ppocr", "crnn", "lprnet"), whole.text),
     Family("RetinaFace", ("retinaface", "retinaface-logits"), faces.retinaface),
     Family("SCRFD", ("scrfd", "scrfd-logits"), faces.scrfd),
