@@ -21,7 +21,7 @@ from .canvas import (
     text_size,
     write_text,
 )
-from .font import writable
+from .font import can_write
 from .rectangles import corners_of
 from .results import Classes, Detections, Lines, Result, Segments, Words
 
@@ -110,7 +110,7 @@ def draw(picture: Array, result: Result, name_of: NameOf, trails: Optional[Trail
         _legend(canvas, [(f"{result.text} {result.score:.2f}", PALETTE[1])])
     elif isinstance(result, Lines):
         for row, words in enumerate(result.words):
-            label = words.text if writable(words.text) else f"#{row + 1}"
+            label = words.text if can_write(words.text) else f"#{row + 1}"
             _frame(canvas, result.places, row, _colour(row))
             if label:
                 _label(canvas, result.places.boxes[row].tolist(), label, _colour(row))

@@ -12,7 +12,7 @@ from rknnlite.log import logger
 
 from .system_fonts import font_with
 
-__all__ = ["letters", "writable"]
+__all__ = ["letters", "can_write"]
 
 Mask = NDArray[np.uint8]
 
@@ -76,11 +76,11 @@ def _by_pillow(text: str, height: int) -> Optional[Mask]:
     return np.array(image, np.uint8)
 
 
-def writable(text: str) -> bool:
+def can_write(text: str) -> bool:
     """Whether there are letters for all of a text; of others ``letters`` makes frames. The log says so, once.
 
     Examples:
-        >>> writable("cup")
+        >>> can_write("cup")
         True
     """
     font, whole = font_with(text, _PROBED)
@@ -95,6 +95,6 @@ def writable(text: str) -> bool:
 def _lacking() -> None:
     """Say that letters are missing, once."""
     logger.warning(
-        "no font here has all letters of the texts in the pictures: JSON and tables have them; install Pillow and a font such as "
-        "Noto Sans CJK (Debian: fonts-noto-cjk)"
+        "no font here has all letters of what is written into pictures: lines of text are numbered there, as JSON and tables list "
+        "them; install Pillow and a font such as Noto Sans CJK (Debian: fonts-noto-cjk)"
     )

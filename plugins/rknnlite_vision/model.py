@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -131,6 +131,7 @@ def open_vision(
     labels: Optional[Sequence[str] | str | os.PathLike[str]] = None,
     backend: Optional[str] = None,
     hint: str = "",
+    tasks: Collection[Task] = (),
     **options: Any,
 ) -> VisionModel:
     """Open a network for pictures: a path or the bytes of a ``.rknn`` file.
@@ -138,6 +139,7 @@ def open_vision(
     Args:
         labels: see ``VisionModel``.
         hint: likewise; without one the name of the file is it, where names and shapes leave a choice.
+        tasks: what is asked for, where they still do; see ``recognise``.
         backend, options: as for ``rknnlite.open``.
 
     Raises what ``rknnlite.open`` and ``VisionModel`` raise; then nothing stays open.
@@ -145,7 +147,7 @@ def open_vision(
     context = rknnlite.open(source, backend, **options)
     try:
         name = Path(source).name if isinstance(source, (str, os.PathLike)) else ""
-        head = recognise(context.inputs, context.outputs, hint, name=name)
+        head = recognise(context.inputs, context.outputs, hint, name=name, tasks=tasks)
         return VisionModel(context, head, labels=labels)
     except BaseException:
         context.close()

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import ModelInvalid
 
-from .crops import cut_out
-from .heads.head import ASKED, Limits, Task
-from .model import VisionModel
+from .crops import cut_out, parts_of_line
+from .heads.head import ASKED, Head, Limits, Task
+from .model import VisionModel, open_vision
 from .results import Detections, Lines, Words
 
-__all__ = ["TextReader", "finding_limits", "in_reading_order"]
+__all__ = ["TextReader", "finding_limits", "in_reading_order", "joined", "pieces_of"]
 
 Array = NDArray[Any]
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
 _LEAST, _OVERLAP, _MOST = 0.3, 0.5, 1000
 _LEAST_OF_LINES = 0.5
 
@@ -33,7 +38,10 @@ class TextReader:
         ModelInvalid: one of them does something else.
 
     Examples:
-        >>> TextReader(detector, reader).read(picture)  # doctest: +SKIP
+        >>> detector = "examples/detect/detect_for_RK3588.rknn"
+        >>> TextReader.open(detector, "examples/resnet18/resnet18_for_RK3588.rknn")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        rknnlite.errors.ModelInvalid: classification, ... is for another task: classify; give a network to read text
     """
 
     def __init__(self, detector: VisionModel, reader: VisionModel) -> None:
@@ -47,6 +55,36 @@ class TextReader:
                 )
         self.detector, self.reader = detector, reader
 
+    @classmethod
+    def open(
+        cls,
+        detector: Source,
+        reader: Source,
+        *,
+        labels: Any = None,
+        hint: str = "",
+        detector_hint: str = "",
+        **options: Any,
+    ) -> TextReader:
+        """Open both networks, as ``open_vision`` does.
+
+        Args:
+            labels: the characters that the reader tells apart.
+            hint: for the reader's head.
+            detector_hint: for the detector's.
+            options: of both.
+
+        Raises what ``open_vision`` and ``TextReader`` raise; then nothing stays open.
+        """
+        with ExitStack() as opened:
+            finds = open_vision(detector, hint=detector_hint, tasks=ASKED["detect"], **options)
+            opened.callback(finds.close)
+            reads = open_vision(reader, labels=labels, hint=hint, tasks=ASKED["read"], **options)
+            opened.callback(reads.close)
+            both = cls(finds, reads)
+            opened.pop_all()
+        return both
+
     def read(self, picture: Array, limits: Optional[Limits] = None) -> Lines:
         """The lines of a picture, RGB uint8 [height, width, 3], in the order in which they are read.
 
@@ -55,9 +93,12 @@ class TextReader:
         """
         found = self.detector.see(picture, limits or finding_limits(self.detector.head.task))
         places = in_reading_order(found)
-        pieces = [cut_out(picture, places, row) for row in range(len(places))]
-        read = self.reader.see_all(pieces, Limits(score=0.0))
-        return Lines(places, tuple(one for one in read if isinstance(one, Words)))
+        pieces = pieces_of(picture, places, self.reader.head)
+        words: list[tuple[Piece, Any]] = []
+        batch = self.reader.context.inputs[0].dims[0]
+        while some := list(itertools.islice(pieces, batch)):
+            words += zip(some, self.reader.see_all([piece.pixels for piece in some], Limits(score=0.0)))
+        return Lines(places, joined(len(places), [(piece.row, piece.apart, one) for piece, one in words]))
 
     def close(self) -> None:
         """Close both networks; may be called again."""
@@ -71,6 +112,44 @@ class TextReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Piece(NamedTuple):
+    """A part of a line that one run of the network reads.
+
+    Attributes:
+        pixels: RGB.
+        row: of the line.
+        apart: there is a blank before it.
+    """
+
+    pixels: Array
+    row: int
+    apart: bool
+
+
+def pieces_of(picture: Array, places: Detections, head: Head) -> Iterator[Piece]:
+    """What is in each place; of networks that take lines as they are, long ones in parts that fit."""
+    width, height = head.size
+    for row in range(len(places)):
+        line = cut_out(picture, places, row)
+        parts = parts_of_line(line, width / height) if head.lines else [(line, False)]
+        yield from (Piece(part, row, apart) for part, apart in parts)
+
+
+def joined(count: int, read: Iterable[tuple[int, bool, Any]]) -> tuple[Words, ...]:
+    """The words of each of ``count`` lines, of (line, whether a blank is before, words). Scores are means over letters.
+
+    Examples:
+        >>> joined(2, [(0, False, Words("two", 0.5)), (0, True, Words("lines", 0.9)), (1, False, Words("", 0.0))])
+        (Words(text='two lines', score=0.75), Words(text='', score=0.0))
+    """
+    texts, sums, letters = [""] * count, [0.0] * count, [0] * count
+    for row, apart, words in read:
+        texts[row] += " " * bool(apart and texts[row] and words.text) + words.text
+        sums[row] += words.score * len(words.text)
+        letters[row] += len(words.text)
+    return tuple(Words(text, total / max(1, n)) for text, total, n in zip(texts, sums, letters))
 
 
 def finding_limits(task: Task, score: Optional[float] = None) -> Limits:

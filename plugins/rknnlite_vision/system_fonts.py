@@ -39,18 +39,15 @@ def font_with(text: str, height: int) -> tuple[Optional[Any], bool]:
     """A font of that size with the letters of a text, and whether it has all of them; None without Pillow, or with an old one."""
     size = max(6, round(height * 0.8))
     for source in ("", *_broadest()):
-        if _has(source, text):
+        if all(_has(source, char) for char in text):
             return _opened(source, size), True
     return _opened("", size), False
 
 
-@functools.lru_cache(maxsize=1024)
-def _has(source: str, text: str) -> bool:
+@functools.lru_cache(maxsize=1 << 14)
+def _has(source: str, char: str) -> bool:
     font = _opened(source, _PROBED)
-    if font is None:
-        return False
-    lacking = _shape(font, _NOWHERE)
-    return all(char.isspace() or _shape(font, char) != lacking for char in set(text))
+    return font is not None and (char.isspace() or _shape(font, char) != _shape(font, _NOWHERE))
 
 
 def _shape(font: Any, char: str) -> tuple[Any, bytes]:

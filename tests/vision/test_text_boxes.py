@@ -160,13 +160,13 @@ def test_noise_ends_soon(name: str) -> None:
 
 def test_one_map_is_text_or_a_mask() -> None:
     """What is asked for decides; else the caller must say it, or the name of the file."""
-    with pytest.raises(UnknownHead, match="mask of one channel or lines of text"):
+    with pytest.raises(UnknownHead, match="mask of one channel or DB"):
         head(32, 48, tasks=())
     assert head(32, 48, tasks=ASKED["segment"]).task is Task.SEMANTIC
     assert head(32, 48, tasks=ASKED["detect"]).task is Task.LINES
-    with pytest.raises(UnknownHead, match="give one of the hints binary-mask"):
+    with pytest.raises(UnknownHead, match="this is for another task: read"):
         head(32, 48, tasks=ASKED["read"])
-    assert head(32, 48, name="ppocrv4_det.rknn").family == "lines of text (DB) (ppocr-det by the file's name)"
+    assert head(32, 48, name="ppocrv4_det.rknn").family == "DB (map of text) (ppocr-det by the file's name)"
     assert head(32, 48, name="unet.rknn").task is Task.SEMANTIC
 
 

@@ -79,7 +79,7 @@ FAMILIES: list[Family] = [
         ("binary-mask", "binary-mask-logits", "binary-mask-probabilities", "u2net", "semantic", "unet"),
         whole.one_mask,
     ),
-    Family("lines of text (DB)", ("text-boxes", "ppocr-det", "dbnet"), text_boxes),
+    Family("DB (map of text)", ("text-boxes", "ppocr-det", "dbnet"), text_boxes),
     Family("CTC text", ("ctc", "ctc-probabilities", "ppocr", "crnn", "lprnet"), whole.text),
     Family("RetinaFace", ("retinaface", "retinaface-logits"), faces.retinaface),
     Family("SCRFD", ("scrfd", "scrfd-logits"), faces.scrfd),

@@ -90,7 +90,7 @@ class Head(abc.ABC):
         self.outputs = list(outputs)
         """Attributes in the order of the network: shapes, and quantisation of integers."""
         self.labels: Sequence[str] = ()
-        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets them."""
+        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets them where anybody says them."""
 
     def decode(self, outputs: Sequence[Array], limits: Limits = Limits()) -> list[Result]:
         """One result for each picture of the batch, places in pixels of the network's input.

@@ -70,7 +70,8 @@ def recognise(
     found = _fitting(seen, tasks)
     if len(found) == 1:
         return found[0][1]
-    raise UnknownHead(_refusal(seen, hint, [row for row, _ in found]))
+    asked = [task for task in tasks if not any(head.task in tasks for _, head in found)]
+    raise UnknownHead(_refusal(seen, hint, [row for row, _ in found], asked))
 
 
 def _rows(hint: str) -> list[Family]:
@@ -85,7 +86,10 @@ def _fitting(seen: Seen, tasks: Collection[Task]) -> list[tuple[Family, Head]]:
     return asked if len(found) > 1 and asked else found
 
 
-def _refusal(seen: Seen, hint: str, fitting: list[Family]) -> str:
+def _refusal(seen: Seen, hint: str, fitting: list[Family], in_vain: list[Task]) -> str:
+    if fitting and in_vain:
+        names, tasks = " or ".join(row.name for row in fitting), ", ".join(task.value for task in in_vain)
+        return f"these outputs are those of {names}, and this is for another task: {tasks}; seen: {seen}"
     if fitting:
         words = ", ".join(sorted({word for row in fitting for word in row.hints}))
         names = " or ".join(row.name for row in fitting)

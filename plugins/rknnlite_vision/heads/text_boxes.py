@@ -44,16 +44,16 @@ class TextBoxes(Head):
         >>> likely = np.zeros((1, 1, 64, 96), np.float32)
         >>> likely[..., 30:40, 20:60] = 0.9
         >>> (found,) = head.decode([likely], Limits(score=0.5))
-        >>> found.rotated.round(1).tolist()
-        [[40.0, 35.0, 52.8, 22.8, 0.0]]
+        >>> found.rotated.round(1)
+        array([[40. , 35. , 52.8, 22.8,  0. ]], dtype=float32)
     """
 
-    task, classes, family = Task.LINES, 1, "lines of text (DB)"
+    task, classes, family = Task.LINES, 1, "DB (map of text)"
     threshold, growth = 0.3, 1.6
 
     def __init__(self, seen: Seen, height: int, width: int) -> None:
         super().__init__(seen.inputs, seen.outputs)
-        self.size, self._grid = seen.size, (height, width)
+        self.size, self._grid, self.labels = seen.size, (height, width), ["text"]
         self._stride = seen.size[0] / width
         self._stored = Stored(self.outputs[0], are_logits(self.outputs[0], seen.hint, usual=False))
 
@@ -83,7 +83,8 @@ class TextBoxes(Head):
         """The rectangle, each of its sides moved out."""
         width, height = rectangle[2:4]
         moved = self.growth * width * height / (2 * (width + height))
-        return rectangle + np.array([0, 0, 2 * moved, 2 * moved, 0])
+        grown: Array = rectangle + np.array([0, 0, 2 * moved, 2 * moved, 0])
+        return grown
 
 
 def _grown(mask: Array) -> Array:
