@@ -12,7 +12,7 @@ from rknnlite.log import logger
 
 from .system_fonts import font_with
 
-__all__ = ["letters", "can_write"]
+__all__ = ["can_write", "letters"]
 
 Mask = NDArray[np.uint8]
 

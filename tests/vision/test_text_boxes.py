@@ -91,6 +91,19 @@ def test_coarse_maps_and_places_in_the_picture() -> None:
     assert np.allclose(placed.rotated[0, :4], (coarse.rotated[0, :4] - [0, 16, 0, 0]) * 2)
 
 
+@pytest.mark.parametrize("degrees", [0, 25, -70, 90, 120])
+@pytest.mark.parametrize("size", [(40, 6), (6, 40)])
+def test_turned_boxes_of_a_stretched_picture(degrees: float, size: tuple[int, int]) -> None:
+    """The longer side goes where it lies in the picture, and the area is that of what it was."""
+    box = np.array([[50, 30, *size, np.deg2rad(degrees)]], np.float32)
+    placement = Placement.stretch((300, 120), (100, 80))
+    (moved,) = placement.rotated_back(box)
+    assert np.allclose(moved[:2], [150, 45]) and np.isclose(moved[2] * moved[3], 240 * 3 * 1.5, rtol=1e-5)
+    ends = [np.roll(corners_of(row), 1 if size[0] > size[1] else 0, axis=0) for row in (box[0], moved)]
+    sides = [(c[0] + c[1] - c[2] - c[3]) / 2 for c in ends]
+    assert np.allclose(sides[0] * [3, 1.5], sides[1], atol=1e-3)
+
+
 def test_parts_that_one_pixel_parts_are_one() -> None:
     likely = np.zeros((40, 60))
     likely[10:20, 5:25] = likely[10:20, 26:50] = 1

@@ -72,12 +72,14 @@ def connected(mask: Array) -> Regions:
 
 
 def _runs(mask: Array) -> tuple[Array, Array, Array]:
+    """Rows, first and last x; rows lie behind each other, a pixel outside before and behind each."""
     height, width = mask.shape
-    framed = np.zeros((height, width + 2), np.int8)
+    framed = np.zeros((height, width + 2), bool)
     framed[:, 1:-1] = mask
-    steps = np.diff(framed, axis=1)
-    rows, firsts = np.nonzero(steps == 1)
-    return rows, firsts, np.nonzero(steps == -1)[1] - 1
+    flat = framed.ravel()
+    changes = np.flatnonzero(flat[1:] != flat[:-1])
+    rows, firsts = np.divmod(changes[::2], width + 2)
+    return rows, firsts, firsts + changes[1::2] - changes[::2] - 1
 
 
 def _touching(rows: Array, firsts: Array, lasts: Array, width: int) -> tuple[Array, Array]:

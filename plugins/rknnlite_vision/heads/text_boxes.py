@@ -60,14 +60,12 @@ class TextBoxes(Head):
     def _picture(self, outputs: Sequence[Array], limits: Limits) -> Detections:
         likely = self._stored.scores(finite(outputs[0].reshape(self._grid), self.outputs[0].name))
         regions = connected(_grown(likely >= np.float32(self.threshold)))
-        sums = np.zeros((likely.shape[0], likely.shape[1] + 1))
-        np.cumsum(likely, axis=1, dtype=np.float64, out=sums[:, 1:])
         found, scores = [], []
         for region in _largest(regions):
             rectangle = least_rectangle(hull(*regions.ends_of(region)))
             if rectangle[2:4].min() < _THIN:
                 continue
-            score = mean_inside(sums, corners_of(rectangle))
+            score = mean_inside(likely, corners_of(rectangle))
             grown = self._unclipped(rectangle)
             if score >= limits.score and grown[2:4].min() >= _THIN + 2:
                 found.append(grown)
@@ -105,15 +103,14 @@ def _largest(regions: Regions) -> list[int]:
     return order
 
 
-def mean_inside(sums: Array, corners: Array) -> float:
+def mean_inside(values: Array, corners: Array) -> float:
     """The mean of a map in a convex polygon: whole pixels, those on its sides too, as OpenCV fills one.
 
     Args:
-        sums: of the map [height, width], from the left: [height, width + 1].
+        values: the map [height, width].
         corners: [4, 2], clockwise; each is moved to the pixel that it lies in.
     """
-    height, width = sums.shape[0], sums.shape[1] - 1
-    limit = np.array([width - 1, height - 1])
+    limit = np.array(values.shape[::-1]) - 1
     low = np.floor(corners.min(axis=0)).clip(0, limit)
     high = np.ceil(corners.max(axis=0)).clip(0, limit)
     points = np.trunc(corners - low) + low
@@ -128,11 +125,14 @@ def mean_inside(sums: Array, corners: Array) -> float:
             left = np.maximum(left, x + reach / dy)
         else:
             right = np.where(reach < 0, -1.0, right)
-    first, last = np.ceil(left).astype(np.intp), np.floor(right).astype(np.intp) + 1
-    inside = last > first
-    at = rows[inside].astype(np.intp)
-    total = sums[at, last[inside]] - sums[at, first[inside]]
-    return float(total.sum() / max(1, (last - first)[inside].sum()))
+    first, end = np.ceil(left - low[0]).astype(np.intp), np.floor(right - low[0]).astype(np.intp) + 1
+    (x, y), (last_x, last_y) = low.astype(int).tolist(), high.astype(int).tolist()
+    window = values[y : last_y + 1, x : last_x + 1]
+    sums = np.zeros((window.shape[0], window.shape[1] + 1))
+    np.cumsum(window, axis=1, dtype=np.float64, out=sums[:, 1:])
+    inside = np.flatnonzero(end > first)
+    total = sums[inside, end[inside]] - sums[inside, first[inside]]
+    return float(total.sum() / max(1, (end - first)[inside].sum()))
 
 
 def text_boxes(seen: Seen) -> Optional[TextBoxes]:
