@@ -2,7 +2,8 @@
 
 * What is found: ``results``, and as names and numbers ``described``. Where a picture lies in a network's input, and back:
   ``placement``.
-* A network with what lies around it: ``model``; names of its classes: ``labels``. Two of them that find and read text: ``reading``.
+* A network with what lies around it: ``model``; names of its classes: ``labels``.
+* Text: ``reading`` (a network finds lines, another reads them), ``lines`` (long ones).
 * Pictures: ``pictures`` (files, folders, addresses), ``crops``, ``rectangles``; ``drawing`` (what was found), ``canvas``, ``font``,
   ``system_fonts``; ``show``.
 * ``before``: pictures and frames of cameras to what a network takes.

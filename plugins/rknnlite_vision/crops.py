@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from .rectangles import lying
 from .results import Detections
 
-__all__ = ["cut_out", "parts_of_line"]
+__all__ = ["cut_out"]
 
 Array = NDArray[Any]
 _STANDS = 1.5
@@ -19,10 +18,6 @@ _STANDS = 1.5
 
 _FAR = 1 << 20
 _MOST = 1 << 22
-_SQUEEZED = 1.3
-_FAINT = 0.15
-_BLANK = 0.17
-"""Of the height of a line: so wide is a blank between words at least, and no gap between letters."""
 
 
 def cut_out(picture: Array, found: Detections, row: int) -> Array:
@@ -42,39 +37,6 @@ def cut_out(picture: Array, found: Detections, row: int) -> Array:
     x1, y1, x2, y2 = np.nan_to_num(found.boxes[row]).clip(0, [width, height, width, height])
     left, top = min(int(x1), width - 1), min(int(y1), height - 1)
     return picture[top : max(top + 1, int(np.ceil(y2))), left : max(left + 1, int(np.ceil(x2)))]
-
-
-def parts_of_line(line: Array, longest: float) -> Iterator[tuple[Array, bool]]:
-    """A line of text in parts of at most ``longest`` times its height, and whether there is a blank before each.
-
-    It is cut where least is written. A part may be three tenths longer: networks read squeezed letters, not halves.
-
-    Examples:
-        >>> line = np.full((10, 50, 3), 255, np.uint8)
-        >>> line[2:8, 3:18] = line[2:8, 25:48] = 0
-        >>> [(part.shape[1], apart) for part, apart in parts_of_line(line, 3)]
-        [(21, False), (29, True)]
-    """
-    height, width = line.shape[:2]
-    room = max(1, int(height * longest))
-    grey = line.mean(axis=2)
-    ink = grey.max(axis=0) - grey.min(axis=0)
-    start, apart = 0, False
-    while width - start > _SQUEEZED * room:
-        first = start + max(1, room // 2)
-        begin, end = _quietest(ink[first : start + room + 1], float(ink.max()))
-        cut = first + (begin + end) // 2
-        yield line[:, start:cut], apart
-        start, apart = cut, end - begin >= _BLANK * height
-    yield line[:, start:], apart
-
-
-def _quietest(ink: Array, most: float) -> tuple[int, int]:
-    """Where the longest run of columns with hardly more than the least ink begins and ends; of several the last."""
-    quiet = np.concatenate([[False], ink <= ink.min() + _FAINT * most, [False]])
-    begins, ends = np.flatnonzero(quiet[1:] > quiet[:-1]), np.flatnonzero(quiet[1:] < quiet[:-1])
-    longest = len(ends) - 1 - int((ends - begins)[::-1].argmax())
-    return int(begins[longest]), int(ends[longest])
 
 
 def _turned(picture: Array, box: Array) -> Array:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import ModelInvalid
 
-from .crops import cut_out, parts_of_line
-from .heads.head import ASKED, Head, Limits, Task
+from .crops import cut_out
+from .heads.head import ASKED, Limits, Task
 from .model import VisionModel, open_vision
-from .results import Detections, Lines, Words
+from .results import Detections, Lines, Result, Words
 
-__all__ = ["TextReader", "finding_limits", "in_reading_order", "joined", "pieces_of"]
+__all__ = ["TextReader", "finding_limits", "in_reading_order"]
 
 Array = NDArray[Any]
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
@@ -93,12 +91,12 @@ class TextReader:
         """
         found = self.detector.see(picture, limits or finding_limits(self.detector.head.task))
         places = in_reading_order(found)
-        pieces = pieces_of(picture, places, self.reader.head)
-        words: list[tuple[Piece, Any]] = []
-        batch = self.reader.context.inputs[0].dims[0]
-        while some := list(itertools.islice(pieces, batch)):
-            words += zip(some, self.reader.see_all([piece.pixels for piece in some], Limits(score=0.0)))
-        return Lines(places, joined(len(places), [(piece.row, piece.apart, one) for piece, one in words]))
+        size = self.reader.context.inputs[0].dims[0]
+        read: list[Result] = []
+        for start in range(0, len(places), size):
+            rows = range(start, min(start + size, len(places)))
+            read += self.reader.see_all([cut_out(picture, places, row) for row in rows], Limits(score=0.0))
+        return Lines(places, tuple(one for one in read if isinstance(one, Words)))
 
     def close(self) -> None:
         """Close both networks; may be called again."""
@@ -112,44 +110,6 @@ class TextReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class Piece(NamedTuple):
-    """A part of a line that one run of the network reads.
-
-    Attributes:
-        pixels: RGB.
-        row: of the line.
-        apart: there is a blank before it.
-    """
-
-    pixels: Array
-    row: int
-    apart: bool
-
-
-def pieces_of(picture: Array, places: Detections, head: Head) -> Iterator[Piece]:
-    """What is in each place; of networks that take lines as they are, long ones in parts that fit."""
-    width, height = head.size
-    for row in range(len(places)):
-        line = cut_out(picture, places, row)
-        parts = parts_of_line(line, width / height) if head.lines else [(line, False)]
-        yield from (Piece(part, row, apart) for part, apart in parts)
-
-
-def joined(count: int, read: Iterable[tuple[int, bool, Any]]) -> tuple[Words, ...]:
-    """The words of each of ``count`` lines, of (line, whether a blank is before, words). Scores are means over letters.
-
-    Examples:
-        >>> joined(2, [(0, False, Words("two", 0.5)), (0, True, Words("lines", 0.9)), (1, False, Words("", 0.0))])
-        (Words(text='two lines', score=0.75), Words(text='', score=0.0))
-    """
-    texts, sums, letters = [""] * count, [0.0] * count, [0] * count
-    for row, apart, words in read:
-        texts[row] += " " * bool(apart and texts[row] and words.text) + words.text
-        sums[row] += words.score * len(words.text)
-        letters[row] += len(words.text)
-    return tuple(Words(text, total / max(1, n)) for text, total, n in zip(texts, sums, letters))
 
 
 def finding_limits(task: Task, score: Optional[float] = None) -> Limits:

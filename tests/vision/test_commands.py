@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_vision import pictures, reading, show
-from rknnlite_vision.commands import look, looker
+from rknnlite_vision import pictures, show
+from rknnlite_vision.commands import look, looker, read
 from rknnlite_vision.heads.head import Task
 from rknnlite_vision.results import Segments, Words
 
@@ -189,14 +189,14 @@ def test_text_where_a_detector_finds_it(call: Call, monkeypatch: pytest.MonkeyPa
     places = ((10, 100, 90, 130), (10, 20, 200, 50))
     turned = np.array([[50, 115, 80, 30, 0.0], [105, 35, 190, 30, 0.0]])
     seen: list[tuple[int, ...]] = []
-    cut = reading.cut_out
+    cut = read.cut_out
 
     def noted(*arguments: Any) -> Any:
         piece = cut(*arguments)
         seen.append(piece.shape)
         return piece
 
-    monkeypatch.setattr(reading, "cut_out", noted)
+    monkeypatch.setattr(read, "cut_out", noted)
     reader = standing_in(Task.READ, lambda: Words(f"line {len(seen)}", 0.5))
     detector = standing_in(Task.DETECT, boxes(*places, rotated=turned), 2)
 

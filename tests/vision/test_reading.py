@@ -12,18 +12,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_vision.before.frame import Frame
 from rknnlite_vision.before.preparation import Preparation, Way
-from rknnlite_vision.crops import cut_out, parts_of_line
+from rknnlite_vision.crops import cut_out
 from rknnlite_vision.described import described
-from rknnlite_vision.heads.head import Task
+from rknnlite_vision.heads.head import Limits, Task
 from rknnlite_vision.heads.recognise import recognise
 from rknnlite_vision.model import VisionModel, way_of
 from rknnlite_vision.placement import Placement
-from rknnlite_vision.reading import TextReader, finding_limits, in_reading_order, joined
+from rknnlite_vision.reading import TextReader, finding_limits, in_reading_order
 from rknnlite_vision.rectangles import corners_of
 from rknnlite_vision.results import Classes, Lines, Words
 
-from rknnlite.errors import ModelInvalid
+from rknnlite.errors import InputInvalid, ModelInvalid
 from rknnlite.tensor import DType, Layout, TensorAttr
 from tests.cli.conftest import RESNET
 from tests.support.corpus import EXAMPLES
@@ -116,16 +117,26 @@ def test_lines_are_found_and_read(batch: int) -> None:
     assert all(words.score > 0.6 for words in found.words)
 
 
-def test_a_long_line_is_read_in_parts() -> None:
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_long_line_is_read_in_parts(batch: int) -> None:
     """One of ten letters in a network with room for seven: no letter is cut, which would be read twice."""
     text = "rgbrgbrgbg"
     gaps = picture_of((text, 200, 100, 0))
     gaps[:, ::SIDE] = 255
-    reader = reader_of_colours(width=160)
+    reader = reader_of_colours(batch, width=160)
     found = TextReader(finder((400, 320)), reader).read(gaps)
-    assert found.text.replace(" ", "") == text
+    assert found.text.replace(" ", "") == text and found.words[0].score > 0.6
+    assert reader.see(gaps[80:120], Limits(score=0.99)) == Words("", pytest.approx(2 / 3))  # type: ignore[arg-type]
+    frame = Frame("RGB", 400, 40, np.ascontiguousarray(gaps[80:120]).tobytes())
+    runs = reader.context.runs  # type: ignore[attr-defined]
+    assert isinstance(reader.see(frame), Words) and reader.context.runs == runs + 1, "a frame stays whole"  # type: ignore[attr-defined]
     whole = TextReader(finder((400, 320)), reader_of_colours()).read(gaps)
     assert whole.text == text
+
+
+def test_what_is_no_picture_is_told() -> None:
+    with pytest.raises(InputInvalid, match="must be uint8"):
+        reader_of_colours().see(np.zeros((48, 320, 3)))
 
 
 def test_nothing_to_read() -> None:
@@ -195,49 +206,14 @@ def test_networks_are_opened_and_closed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    "module", ["reading", "rectangles", "crops", "results", "font", "heads.connected", "heads.text_boxes"]
+    "module",
+    ["reading", "rectangles", "crops", "lines", "results", "font", "heads.connected", "heads.text_boxes"],
 )
 def test_examples_run(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_BACKEND", "cpu")
     monkeypatch.chdir(ROOT)
     failed, tried = doctest.testmod(importlib.import_module(f"rknnlite_vision.{module}"))
     assert tried > 0 and failed == 0
-
-
-def test_parts_of_a_line() -> None:
-    """Cut where least is written; a wide gap is a blank."""
-    line = np.full((20, 200, 3), 250, np.uint8)
-    for left in (10, 40, 70, 104, 134, 164):
-        line[4:16, left : left + 28] = 20
-    parts = list(parts_of_line(line, 5.5))
-    assert [part.shape[1] for part, _ in parts] == [101, 99] and [apart for _, apart in parts] == [
-        False,
-        True,
-    ]
-    narrow = list(parts_of_line(line, 3.4))
-    assert sum(part.shape[1] for part, _ in narrow) == 200 and all(
-        part.shape[1] <= 3.4 * 1.3 * 20 for part, _ in narrow
-    )
-    assert [part.shape for part, _ in parts_of_line(line, 8)] == [(20, 200, 3)], (
-        "three tenths more are squeezed"
-    )
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 1), (2, 5)])
-@pytest.mark.parametrize("longest", [0.1, 1.0, 6.7])
-def test_parts_of_the_smallest_lines(shape: tuple[int, int], longest: float) -> None:
-    parts = list(parts_of_line(np.zeros((*shape, 3), np.uint8), longest))
-    assert sum(part.shape[1] for part, _ in parts) == shape[1] and all(part.size for part, _ in parts)
-
-
-def test_words_of_parts() -> None:
-    read = [
-        (1, False, Words("ab", 0.5)),
-        (1, True, Words("", 0.0)),
-        (1, True, Words("cd", 1.0)),
-        (2, True, Words("x", 1.0)),
-    ]
-    assert joined(3, read) == (Words("", 0.0), Words("ab cd", 0.75), Words("x", 1.0))
 
 
 def test_pieces_of_turned_boxes_are_smooth_and_bounded() -> None:

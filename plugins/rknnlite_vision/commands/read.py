@@ -14,9 +14,10 @@ from rknnlite.errors import RknnError
 from rknnlite.spi import Context
 from rknnlite.spi.command import Column
 
+from ..crops import cut_out
 from ..heads.head import ASKED, Limits
-from ..reading import finding_limits, in_reading_order, joined, pieces_of
-from ..results import Lines
+from ..reading import finding_limits, in_reading_order
+from ..results import Lines, Words
 from .look import Look
 from .looker import Looker, Seen, open_looker
 from .options import COMMON
@@ -98,14 +99,14 @@ class FoundReader(Looker):
     def look(self, context: Context, picture: Array) -> Seen:
         seen = self._detector.look(context, picture)
         places = in_reading_order(seen.result)
-        read, run_us = [], seen.run_us
-        pieces = pieces_of(picture, places, self._reader.model.head)
-        for (row, apart), one in self._reader.look_all(((p.row, p.apart), p.pixels) for p in pieces):
+        words, run_us = [], seen.run_us
+        pieces = ((row, cut_out(picture, places, row)) for row in range(len(places)))
+        for _, one in self._reader.look_all(pieces):
             if isinstance(one, RknnError):
                 raise one
             run_us += one.run_us
-            read.append((row, apart, one.result))
-        return Seen(picture, Lines(places, joined(len(places), read)), seen.name_of, run_us)
+            words.append(one.result if isinstance(one.result, Words) else Words("", 0.0))
+        return Seen(picture, Lines(places, tuple(words)), seen.name_of, run_us)
 
     def close(self) -> None:
         super().close()
