@@ -3,7 +3,9 @@
 * What is found: ``results``, and as names and numbers ``described``. Where a picture lies in a network's input, and back:
   ``placement``.
 * A network with what lies around it: ``model``; names of its classes: ``labels``.
-* Pictures: ``pictures`` (files, folders, addresses), ``crops``; ``drawing`` (what was found), ``canvas``, ``font``; ``show``.
+* Text: ``reading`` (a network finds lines, another reads them), ``lines`` (long ones).
+* Pictures: ``pictures`` (files, folders, addresses), ``crops``, ``rectangles``; ``drawing`` (what was found), ``canvas``, ``font``,
+  ``system_fonts``; ``show``.
 * ``before``: pictures and frames of cameras to what a network takes.
 * ``heads``: outputs to what is found: which head a network has, and its decoder.
 * ``evaluation``: accuracy on datasets. ``streams``: pipelines from a source to a sink, tracks.

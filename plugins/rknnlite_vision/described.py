@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .results import Classes, Detections, Embedding, Result, Segments, Words
+from .results import Classes, Detections, Embedding, Lines, Result, Segments, Words
 
 __all__ = ["described", "runs_of"]
 
@@ -23,7 +23,7 @@ def described(result: Result, name_of: Callable[[int], str]) -> list[dict[str, A
     * Things: ``class``, ``label``, ``score``, ``box`` (x1, y1, x2, y2); where the network tells them ``keypoints`` (x, y, score
       each), ``rotated`` (centre x, y, width, height, angle in radians), ``mask``, ``track``.
     * Classes of a picture: ``class``, ``label``, ``score``. Of its pixels: ``class``, ``label``, ``share``, ``mask``.
-    * Words: ``text``, ``score``. A vector: ``vector``.
+    * Words: ``text``, ``score``; of lines in a picture also ``box``, and ``rotated`` of turned ones. A vector: ``vector``.
 
     A mask is its ``shape`` (height, width) and ``counts``, see ``runs_of``.
 
@@ -44,7 +44,21 @@ def described(result: Result, name_of: Callable[[int], str]) -> list[dict[str, A
         return [_region(result.classes, int(numbers[i]), name_of) for i in order]
     if isinstance(result, Words):
         return [{"text": result.text, "score": _score(result.score)}]
+    if isinstance(result, Lines):
+        return [_line(result.words[row], result.places, row) for row in range(len(result.places))]
     return _vector(result)
+
+
+def _line(words: Words, places: Detections, row: int) -> dict[str, Any]:
+    return {"text": words.text, "score": _score(words.score), **_place(places, row)}
+
+
+def _place(found: Detections, row: int) -> dict[str, Any]:
+    place: dict[str, Any] = {"box": _places(found.boxes[row])}
+    if found.rotated is not None:
+        angle = round(float(found.rotated[row, 4]), _SCORE_DIGITS)
+        place["rotated"] = [*_places(found.rotated[row, :4]), angle]
+    return place
 
 
 def _thing(found: Detections, row: int, name_of: Callable[[int], str]) -> dict[str, Any]:
@@ -53,16 +67,11 @@ def _thing(found: Detections, row: int, name_of: Callable[[int], str]) -> dict[s
         "class": number,
         "label": name_of(number),
         "score": _score(found.scores[row]),
-        "box": _places(found.boxes[row]),
+        **_place(found, row),
     }
     if found.keypoints is not None:
         points = found.keypoints[row]
         thing["keypoints"] = [[*_places(point[:2]), _score(point[2])] for point in points]
-    if found.rotated is not None:
-        thing["rotated"] = [
-            *_places(found.rotated[row, :4]),
-            round(float(found.rotated[row, 4]), _SCORE_DIGITS),
-        ]
     if found.masks is not None:
         thing["mask"] = _mask(found.masks[row])
     if found.tracks is not None:

@@ -21,7 +21,9 @@ from .canvas import (
     text_size,
     write_text,
 )
-from .results import Classes, Detections, Result, Segments, Words
+from .font import can_write
+from .rectangles import corners_of
+from .results import Classes, Detections, Lines, Result, Segments, Words
 
 __all__ = ["PALETTE", "SURE", "Trails", "draw"]
 
@@ -83,7 +85,8 @@ def draw(picture: Array, result: Result, name_of: NameOf, trails: Optional[Trail
     """A copy of a picture, RGB uint8 [height, width, 3], with what was found in it.
 
     Args:
-        name_of: the label of a class, ``VisionModel.name_of``.
+        name_of: the label of a class, ``VisionModel.name_of``. Of lines of text one that no font here can write is drawn as its
+            number in the order of ``Lines``.
         trails: ways of tracks up to this frame.
 
     Examples:
@@ -105,6 +108,12 @@ def draw(picture: Array, result: Result, name_of: NameOf, trails: Optional[Trail
         _legend(canvas, [(f"{name_of(number)} {score:.2f}", _colour(number)) for number, score in rows])
     elif isinstance(result, Words):
         _legend(canvas, [(f"{result.text} {result.score:.2f}", PALETTE[1])])
+    elif isinstance(result, Lines):
+        for row, words in enumerate(result.words):
+            label = words.text if can_write(words.text) else f"#{row + 1}"
+            _frame(canvas, result.places, row, _colour(row))
+            if label:
+                _label(canvas, result.places.boxes[row].tolist(), label, _colour(row))
     return canvas
 
 
@@ -112,18 +121,21 @@ def _thing(canvas: Array, found: Detections, row: int, name_of: NameOf) -> None:
     number = int(found.classes[row])
     track = None if found.tracks is None else int(found.tracks[row])
     colour = _colour(number if track is None else track)
-    thick = _thickness(canvas)
-    box = found.boxes[row].tolist()
     if found.masks is not None:
         _mask(canvas, found.masks[row], colour)
-    if found.rotated is not None:
-        outline(canvas, corners_of(found.rotated[row]), colour, thick)
-    else:
-        rectangle(canvas, box, colour, thick)
-    if found.keypoints is not None:
-        _points(canvas, found.keypoints[row], thick)
     label = name_of(number) if track is None else f"#{track} {name_of(number)}"
-    _label(canvas, box, f"{label} {found.scores[row]:.2f}", colour, thick)
+    _frame(canvas, found, row, colour)
+    if found.keypoints is not None:
+        _points(canvas, found.keypoints[row], _thickness(canvas))
+    _label(canvas, found.boxes[row].tolist(), f"{label} {found.scores[row]:.2f}", colour)
+
+
+def _frame(canvas: Array, found: Detections, row: int, colour: Colour) -> None:
+    """The edges of a box."""
+    if found.rotated is not None:
+        outline(canvas, corners_of(found.rotated[row]), colour, _thickness(canvas))
+    else:
+        rectangle(canvas, found.boxes[row].tolist(), colour, _thickness(canvas))
 
 
 def _mask(canvas: Array, mask: Array, colour: Colour) -> None:
@@ -144,11 +156,11 @@ def _points(canvas: Array, points: Array, thick: int) -> None:
         disc(canvas, points[index, :2].tolist(), thick * 1.5, _colour(index))
 
 
-def _label(canvas: Array, box: list[float], text: str, colour: Colour, thick: int) -> None:
+def _label(canvas: Array, box: list[float], text: str, colour: Colour) -> None:
     """On top of the box; inside where there is no room above, and moved left at the right edge."""
     if not np.isfinite(box).all():
         return
-    height = _letters(canvas)
+    height, thick = _letters(canvas), _thickness(canvas)
     width, rows = text_size(text, height)
     pad = max(1, thick)
     x = max(0.0, min(box[0] - thick // 2, canvas.shape[1] - width - 2 * pad))
@@ -182,22 +194,6 @@ def _legend(canvas: Array, rows: list[tuple[str, Colour]]) -> None:
         top = pad + index * step
         fill(canvas, (pad, top, pad + height, top + height), colour)
         write_text(canvas, height + 2 * pad, top, text, height, (255, 255, 255))
-
-
-def corners_of(rotated: Array) -> Array:
-    """The corners [4, 2] of a turned box: centre x, y, width, height, angle.
-
-    Examples:
-        >>> corners_of(np.array([10.0, 10.0, 4.0, 2.0, 0.0])).tolist()
-        [[8.0, 9.0], [12.0, 9.0], [12.0, 11.0], [8.0, 11.0]]
-    """
-    x, y, width, height, angle = (float(value) for value in rotated)
-    across = np.array([np.cos(angle), np.sin(angle)]) * width / 2
-    down = np.array([-np.sin(angle), np.cos(angle)]) * height / 2
-    corners: Array = np.array([x, y]) + np.stack(
-        [-across - down, across - down, across + down, down - across]
-    )
-    return corners
 
 
 def _colour(number: int) -> Colour:

@@ -1,19 +1,24 @@
-"""Letters for pictures: Pillow's own font in any size where that is installed, else letters of 5 x 8 pixels, enlarged."""
+"""Letters for pictures: by Pillow in any size where that is installed, else letters of 5 x 8 pixels, enlarged."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["letters"]
+from rknnlite.log import logger
+
+from .system_fonts import font_with
+
+__all__ = ["can_write", "letters"]
 
 Mask = NDArray[np.uint8]
 
 _ROWS, _COLUMNS, _STEP = 8, 5, 6
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
+_PROBED = 24  # pixels
 _UNKNOWN = "vhhhhhv0"  # a frame
 _ART = """
     00000000 44444040 aa000000 aavavaa0 4fke5u40 pp248jj0 cik8lid0 44000000 24888420 84222480 04lel400 044v4400
@@ -58,9 +63,11 @@ def _bitmap(text: str, height: int) -> Mask:
 
 def _by_pillow(text: str, height: int) -> Optional[Mask]:
     """The same by a font with curves; None without Pillow, or with one that has none."""
-    font = _font(height)
+    font, whole = font_with(text, height)
     if font is None:
         return None
+    if not whole:
+        _lacking()
     from PIL import Image, ImageDraw
 
     width = max(1, round(font.getlength(text)) + 1)
@@ -69,12 +76,25 @@ def _by_pillow(text: str, height: int) -> Optional[Mask]:
     return np.array(image, np.uint8)
 
 
-@functools.lru_cache(maxsize=16)
-def _font(height: int) -> Any:
-    try:
-        from PIL import ImageFont
+def can_write(text: str) -> bool:
+    """Whether there are letters for all of a text; of others ``letters`` makes frames. The log says so, once.
 
-        font = ImageFont.load_default(max(6, round(height * 0.8)))
-    except (ImportError, TypeError):  # 10.1 was the first that takes a size
-        return None
-    return font if hasattr(font, "getmetrics") else None  # it has curves
+    Examples:
+        >>> can_write("cup")
+        True
+    """
+    font, whole = font_with(text, _PROBED)
+    if font is None:
+        whole = all(0 <= ord(char) - 32 < len(_GLYPHS) for char in text)
+    if not whole:
+        _lacking()
+    return whole
+
+
+@functools.lru_cache(maxsize=1)
+def _lacking() -> None:
+    """Say that letters are missing, once."""
+    logger.warning(
+        "no font here has all letters of what is written into pictures: lines of text are numbered there, as JSON and tables list "
+        "them; install Pillow and a font such as Noto Sans CJK (Debian: fonts-noto-cjk)"
+    )

@@ -36,7 +36,7 @@ COCO = tuple(name.strip() for name in _COCO.replace(",\n", ",").split(","))
 
 
 def labels_for(head: Head, given: Optional[LabelSource], stored: str) -> list[str]:
-    """Names for the classes of a head; empty where nobody says any.
+    """Names for the classes of a head, its own where nobody says others; empty where it has none.
 
     Args:
         given: a list, a file, or ``"coco"``; None: those in ``stored``.
@@ -55,7 +55,7 @@ def labels_for(head: Head, given: Optional[LabelSource], stored: str) -> list[st
                 head.classes,
             )
             labels = []
-        return labels
+        return labels or list(head.labels)
     if isinstance(given, (str, os.PathLike)):
         labels, whose = read_labels(given), f"{os.fspath(given)} names"
     else:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Optional, Union
 
 from numpy.typing import NDArray
 
@@ -14,19 +14,18 @@ import rknnlite
 from rknnlite.errors import ModelInvalid
 from rknnlite.spi import Context
 
-from .before.preparation import Preparation, Way
+from .before.frame import Frame
+from .before.preparation import Preparation, Way, checked
 from .heads.head import Head, Limits, Task
 from .heads.recognise import recognise
 from .labels import labels_for
-from .results import Result
-
-if TYPE_CHECKING:
-    from .before.frame import Frame
+from .lines import joined, parts_of_line
+from .results import Result, Words
 
 __all__ = ["VisionModel", "open_vision", "way_of"]
 
 Array = NDArray[Any]
-Picture = Union[Array, "Frame"]
+Picture = Union[Array, Frame]
 _USUAL = Limits()
 _WAYS = {
     Task.CLASSIFY: Way.CROP,
@@ -86,14 +85,43 @@ class VisionModel:
         """What is found in each of them, with as few runs as the network's batch allows."""
         return self.see_on(self.context, pictures, limits)
 
-    def see_on(self, context: Context, pictures: Sequence[Picture], limits: Limits = _USUAL) -> list[Result]:
-        """``see_all`` on another context of the same network: ``pool.map(batches, call=model.see_on)``."""
+    def see_on(
+        self,
+        context: Context,
+        pictures: Sequence[Picture],
+        limits: Limits = _USUAL,
+        ran: Optional[Callable[[], None]] = None,
+    ) -> list[Result]:
+        """``see_all`` on another context of the same network: ``pool.map(batches, call=model.see_on)``.
+
+        Lines of text that are too long for the network are read in parts. ``ran`` is called behind each run.
+        """
+        if not self.head.lines or self.preparation.way is not Way.LINE:
+            return self._seen(context, pictures, limits, ran)
+        parts = [(row, *part) for row, picture in enumerate(pictures) for part in self._parts(picture)]
+        found = self._seen(context, [part for _, part, _ in parts], Limits(score=0.0), ran)
+        words = joined(len(pictures), [(row, apart, one) for (row, _, apart), one in zip(parts, found)])
+        return [one if one.score >= limits.score else Words("", one.score) for one in words]
+
+    def _parts(self, line: Picture) -> Iterable[tuple[Picture, bool]]:
+        width, height = self.preparation.size
+        return [(line, False)] if isinstance(line, Frame) else parts_of_line(checked(line), width / height)
+
+    def _seen(
+        self,
+        context: Context,
+        pictures: Sequence[Picture],
+        limits: Limits,
+        ran: Optional[Callable[[], None]],
+    ) -> list[Result]:
         size = context.inputs[0].dims[0]
         results: list[Result] = []
         for start in range(0, len(pictures), size):
             some = list(pictures[start : start + size])
             array, placements = self.preparation.batch(some + some[-1:] * (size - len(some)))
             outputs = [output.data for output in context.infer(array, raw=True)]
+            if ran:
+                ran()
             found = self.head.decode(outputs, limits)
             results += [one.placed(where) for one, where in zip(found, placements[: len(some)])]
         return results
@@ -120,6 +148,8 @@ class VisionModel:
 
 def way_of(head: Head) -> Way:
     """How a picture is put into the input of a network, where nobody says it."""
+    if head.lines:
+        return Way.LINE
     return _WAYS.get(head.task, Way.LETTERBOX)
 
 
@@ -129,6 +159,7 @@ def open_vision(
     labels: Optional[Sequence[str] | str | os.PathLike[str]] = None,
     backend: Optional[str] = None,
     hint: str = "",
+    tasks: Collection[Task] = (),
     **options: Any,
 ) -> VisionModel:
     """Open a network for pictures: a path or the bytes of a ``.rknn`` file.
@@ -136,6 +167,7 @@ def open_vision(
     Args:
         labels: see ``VisionModel``.
         hint: likewise; without one the name of the file is it, where names and shapes leave a choice.
+        tasks: what is asked for, where they still do; see ``recognise``.
         backend, options: as for ``rknnlite.open``.
 
     Raises what ``rknnlite.open`` and ``VisionModel`` raise; then nothing stays open.
@@ -143,7 +175,7 @@ def open_vision(
     context = rknnlite.open(source, backend, **options)
     try:
         name = Path(source).name if isinstance(source, (str, os.PathLike)) else ""
-        head = recognise(context.inputs, context.outputs, hint, name=name)
+        head = recognise(context.inputs, context.outputs, hint, name=name, tasks=tasks)
         return VisionModel(context, head, labels=labels)
     except BaseException:
         context.close()

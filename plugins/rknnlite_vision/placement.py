@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +74,16 @@ class Placement:
         left, top = round((network[0] - width) / 2), round((network[1] - height) / 2)
         return cls(picture, network, width / picture[0], height / picture[1], left, top)
 
+    @classmethod
+    def line(cls, picture: tuple[int, int], network: tuple[int, int]) -> Placement:
+        """A line of text from the left edge of the input, as high as it, its proportions kept; one that is too long is squeezed.
+
+        Its width is rounded up to whole pixels, as PaddleOCR does.
+        """
+        scale = network[1] / picture[1]
+        width = min(network[0], math.ceil(picture[0] * network[1] / picture[1]))
+        return cls(picture, network, width / picture[0], scale)
+
     @property
     def inner(self) -> tuple[int, int]:
         """Width and height of the scaled picture in whole pixels, at least 1."""
@@ -92,10 +103,24 @@ class Placement:
         return np.clip(corners, 0, np.array(self.picture, boxes.dtype)).reshape(-1, 4)
 
     def rotated_back(self, boxes: Array) -> Array:
-        """Turned boxes [n, 5] in pixels of the picture; they keep their form, so the scale must be the same in x and y."""
+        """Turned boxes [n, 5] in pixels of the picture.
+
+        Where the scales of x and y differ a rectangle is none there: the longer side is mapped, and the area.
+        """
         moved = boxes.copy()
         moved[:, :2] = self.back(boxes[:, :2])
-        moved[:, 2:4] = boxes[:, 2:4] / np.sqrt(self.scale_x * self.scale_y).astype(boxes.dtype)
+        if self.scale_x == self.scale_y:
+            moved[:, 2:4] = boxes[:, 2:4] / np.float32(self.scale_x)
+            return moved
+        width, height, angle = boxes[:, 2:].T
+        stands = height > width
+        way = angle + np.where(stands, np.pi / 2, 0)
+        x, y = np.cos(way) / self.scale_x, np.sin(way) / self.scale_y
+        longer = np.hypot(x, y)
+        shorter = 1 / (longer * self.scale_x * self.scale_y)
+        moved[:, 2] = width * np.where(stands, shorter, longer)
+        moved[:, 3] = height * np.where(stands, longer, shorter)
+        moved[:, 4] = angle + (np.arctan2(y, x) - way + np.pi) % (2 * np.pi) - np.pi
         return moved
 
     def pixels_back(self, pixels: Array) -> Array:

@@ -13,7 +13,7 @@ from rknnlite.errors import ParamInvalid
 
 from .placement import Placement
 
-__all__ = ["Classes", "Detections", "Embedding", "Result", "Segments", "Words"]
+__all__ = ["Classes", "Detections", "Embedding", "Lines", "Result", "Segments", "Words"]
 
 Array = NDArray[Any]
 
@@ -99,8 +99,8 @@ class Classes:
     """Which class a picture is: numbers of classes int64 [k] and scores float32 [k], best first.
 
     Examples:
-        >>> Classes(np.array([7, 1]), np.array([0.9, 0.05])).classes[0]
-        7
+        >>> Classes(np.array([7, 1]), np.array([0.9, 0.05])).classes.tolist()
+        [7, 1]
     """
 
     classes: Array
@@ -145,6 +145,29 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Lines:
+    """Lines of text in the order in which they are read: where each is, and what is written there.
+
+    Examples:
+        >>> places = Detections(np.array([[10, 20, 90, 40]]), np.array([0.9]), np.array([0]))
+        >>> Lines(places, (Words("A1", 0.98),)).text
+        'A1'
+    """
+
+    places: Detections
+    words: tuple[Words, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it, line by line."""
+        return "\n".join(one.text for one in self.words)
+
+    def placed(self, placement: Placement) -> Lines:
+        """The same in pixels of the picture."""
+        return dataclasses.replace(self, places=self.places.placed(placement))
+
+
+@dataclass(frozen=True)
 class Embedding:
     """A vector float32 [n] that is near to those of pictures of the same.
 
@@ -179,4 +202,4 @@ class Embedding:
         return self
 
 
-Result = Union[Detections, Classes, Segments, Words, Embedding]
+Result = Union[Detections, Classes, Segments, Words, Lines, Embedding]

@@ -37,4 +37,4 @@ def standing_in(task: Task, result: Result | Callable[[], Result], classes: int 
         def _picture(self, outputs: Sequence[NDArray[Any]], limits: Limits) -> Result:
             return result() if callable(result) else result
 
-    return lambda inputs, outputs, hint="", name="": StandIn(inputs, outputs)
+    return lambda inputs, outputs, hint="", name="", tasks=(): StandIn(inputs, outputs)

@@ -200,7 +200,7 @@ def test_text_where_a_detector_finds_it(call: Call, monkeypatch: pytest.MonkeyPa
     reader = standing_in(Task.READ, lambda: Words(f"line {len(seen)}", 0.5))
     detector = standing_in(Task.DETECT, boxes(*places, rotated=turned), 2)
 
-    def either(inputs: Any, outputs: Any, hint: str, name: str) -> Any:
+    def either(inputs: Any, outputs: Any, hint: str, name: str, tasks: Any) -> Any:
         return (detector if len(outputs) > 1 else reader)(inputs, outputs)
 
     monkeypatch.setattr(looker, "recognise", either)
@@ -212,6 +212,32 @@ def test_text_where_a_detector_finds_it(call: Call, monkeypatch: pytest.MonkeyPa
     table = call("read", RESNET, DIGIT, "--detector", DETECT, "--out", "read.png")
     assert table.out.splitlines()[1].split() == ["text", "score", "x1", "y1", "x2", "y2"]
     assert (pictures.read(Path("read.png")) != pictures.read(DIGIT)).any()
+
+
+def test_lines_of_text_are_read_in_their_order(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of lines those with a score of 0.5 are read, unless another is said; a picture shows what was read."""
+    places = ((10, 100, 90, 130), (120, 22, 200, 50), (10, 20, 100, 50))
+    turned = np.array([[50, 115, 80, 30, 0.1], [160, 35, 80, 30, 0.0], [55, 35, 90, 30, 0.0]])
+    limits: list[float] = []
+    reader = standing_in(Task.READ, Words("A1", 0.5))
+    detector = standing_in(Task.LINES, boxes(*places, rotated=turned), 1)
+
+    def either(inputs: Any, outputs: Any, hint: str, name: str, tasks: Any) -> Any:
+        if len(outputs) == 1:
+            return reader(inputs, outputs)
+        head = detector(inputs, outputs)
+        decode = head.decode
+        head.decode = lambda outputs, given: limits.append(given.score) or decode(outputs, given)
+        return head
+
+    monkeypatch.setattr(looker, "recognise", either)
+    done = call("read", RESNET, DIGIT, "--detector", DETECT, "--json", "--out", "a.png")
+    found = done.data["found"]
+    assert [one["box"] for one in found] == [[7, 14, 70, 35], [84, 15.4, 140, 35], [7, 70, 63, 91]], done.err
+    assert [one["rotated"][4] for one in found] == [0, 0, 0.1] and {one["text"] for one in found} == {"A1"}
+    assert (pictures.read(Path("a.png")) != pictures.read(DIGIT)).any()
+    call("read", RESNET, DIGIT, "--detector", DETECT, "--detector-score", "0.7")
+    assert limits == [0.5, 0.7]
 
 
 def test_nothing_found(call: Call) -> None:
@@ -236,6 +262,15 @@ def test_the_wrong_command_names_the_right_one(call: Call) -> None:
         done.code == 3 and "is for another task: classify" in done.err and "use rknnlite classify" in done.err
     )
     assert "use rknnlite detect" in call("classify", DETECT, SCENE).err
+
+
+def test_a_detector_and_a_reader_the_wrong_way_round(call: Call) -> None:
+    remedy = "give a network that finds text as --detector, and one that reads a line as MODEL"
+    done = call("read", DETECT, SCENE)
+    assert done.code == 3 and "is for another task: detect" in done.err and remedy in done.err
+    with standing(Task.READ, Words("A1", 0.5)):
+        done = call("read", RESNET, SCENE, "--detector", DETECT)
+    assert done.code == 3 and "is for another task: read" in done.err and remedy in done.err
 
 
 def test_a_head_that_nobody_knows(call: Call) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_vision import font
+from rknnlite_vision import font, system_fonts
 from rknnlite_vision.canvas import contrast, line, text_size
-from rknnlite_vision.drawing import PALETTE, Trails, corners_of, draw
+from rknnlite_vision.drawing import PALETTE, Trails, draw
+from rknnlite_vision.rectangles import corners_of
 from rknnlite_vision.results import Classes, Detections, Embedding, Segments, Words
 
 from .standins import boxes
@@ -21,14 +22,24 @@ GREY = np.full((120, 160, 3), 90, np.uint8)
 @pytest.fixture(params=["Pillow", "own letters"])
 def letters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """With the letters of either."""
-    for cached in (font.letters, font._font):
-        cached.cache_clear()
+    forget()
     if request.param == "Pillow":
         pytest.importorskip("PIL")
     else:
         monkeypatch.setitem(sys.modules, "PIL", None)
     yield request.param
-    for cached in (font.letters, font._font):
+    forget()
+
+
+def forget() -> None:
+    """What was found out about fonts."""
+    for cached in (
+        font.letters,
+        font._lacking,
+        system_fonts._has,
+        system_fonts._opened,
+        system_fonts._broadest,
+    ):
         cached.cache_clear()
 
 

@@ -30,6 +30,8 @@ _MOST_CUT = (
     16  # CROP: the long side may be so many of the short one; all of it is scaled before the middle is taken
 )
 
+_BEHIND_LINES = 127
+
 
 class Way(str, enum.Enum):
     """How a picture is put into the input of a network.
@@ -42,6 +44,7 @@ class Way(str, enum.Enum):
     LETTERBOX = "letterbox"
     STRETCH = "stretch"
     CROP = "crop"
+    LINE = "line"
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,8 @@ class Preparation:
 
     Attributes:
         size: width and height of the network's input.
-        way: how the picture is put there: all of it with bars, all of it stretched, or its middle.
-        fill: the bars of a letterbox.
+        way: how the picture is put there: all of it with bars, all of it stretched, its middle, or a line of text from the left.
+        fill: the bars of a letterbox, and what is behind a line.
         bgr: the network wants blue before red.
         channels: 3, or 1 for grey.
         nchw: whether channels come before rows; ``context.infer`` takes the other unless ``layout="nchw"`` is said.
@@ -115,7 +118,7 @@ class Preparation:
         context: Context,
         *,
         way: Way = Way.LETTERBOX,
-        fill: int = 114,
+        fill: Optional[int] = None,
         bgr: bool = False,
         stored: Optional[IoTensor] = None,
         **options: Any,
@@ -123,6 +126,7 @@ class Preparation:
         """What the only input of a network wants.
 
         Args:
+            fill: None: 114, of lines 127, as those who trained such networks mostly did.
             stored: what the file says of the input, ``ModelFile(path).model.inputs[0]``: of one converted without mean and
                 deviation it is known then whether pixels / 255 are wanted.
             options: further attributes, such as ``mean``, ``std``, ``zoom``, ``by``.
@@ -152,6 +156,7 @@ class Preparation:
                 options["std"] = (255.0,)
             elif stored is not None:
                 options.update(normalisation(stored))
+        fill = (_BEHIND_LINES if way is Way.LINE else cls.fill) if fill is None else fill
         return cls((shape[2], shape[1]), way, fill, bgr, shape[3], first, **options)
 
     def __call__(self, picture: Picture, out: Optional[Array] = None) -> tuple[Array, Placement]:
@@ -223,6 +228,8 @@ class Preparation:
             return Placement.stretch(picture, self.size)
         if self.way is Way.LETTERBOX:
             return Placement.letterbox(picture, self.size)
+        if self.way is Way.LINE:
+            return Placement.line(picture, self.size)
         if max(picture) > _MOST_CUT * min(picture):
             raise InputInvalid(
                 f"a picture of {picture[0]} x {picture[1]} pixels is more than {_MOST_CUT} times as long as wide, and the way "

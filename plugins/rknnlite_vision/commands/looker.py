@@ -28,6 +28,7 @@ Array = NDArray[Any]
 COMMANDS = {
     Task.DETECT: "detect",
     Task.ROTATED: "detect",
+    Task.LINES: "detect",
     Task.POSE: "pose",
     Task.INSTANCE: "segment",
     Task.SEMANTIC: "segment",
@@ -82,8 +83,11 @@ class Looker:
 
     def look(self, context: Context, picture: Array) -> Seen:
         """One picture on one context."""
-        (result,) = self.model.see_on(context, [picture], self.limits)
-        return Seen(picture, result, self.model.name_of, context.last_run_us)
+        runs: list[int] = []
+        seen = self.model.see_on(
+            context, [picture], self.limits, ran=lambda: runs.append(context.last_run_us)
+        )
+        return Seen(picture, seen[0], self.model.name_of, sum(runs))
 
     def look_all(self, items: Iterable[Item]) -> Generator[Looked, None, None]:
         """For each (key, picture) the key, and what was seen or why not; an error in the place of a picture is handed on."""
@@ -102,19 +106,26 @@ class Looker:
 
 
 def open_looker(
-    args: argparse.Namespace, limits: Limits, tasks: frozenset[Task], count: Optional[int]
+    args: argparse.Namespace,
+    limits: Limits,
+    tasks: frozenset[Task],
+    count: Optional[int],
+    remedy: str = "",
 ) -> Looker:
     """MODEL as the arguments say, for ``count`` pictures (None: nobody knows how many).
+
+    Args:
+        remedy: what to do about a head of another task; empty: the command for it.
 
     Raises:
         ModelInvalid: its head does something else than ``tasks``; the text names the command for that.
     """
     pool = open_pool(args, count)
     try:
-        model = pool.call(_model, args).result()
+        model = pool.call(_model, args, tasks).result()
         if isinstance(model, RknnError):
             raise model
-        check_task(model, tasks, args.model)
+        check_task(model, tasks, args.model, remedy)
         return Looker(pool, model, limits)
     except BaseException:
         pool.close(cancel=True)
@@ -134,20 +145,23 @@ def open_pool(args: argparse.Namespace, count: Optional[int], model: Any = None)
         )
 
 
-def _model(context: Context, args: argparse.Namespace) -> Union[VisionModel, RknnError]:
+def _model(
+    context: Context, args: argparse.Namespace, tasks: frozenset[Task]
+) -> Union[VisionModel, RknnError]:
     """The model on a context of the pool; an error is handed over, as raising it would have the pool open the file again."""
     try:
-        head = recognise(context.inputs, context.outputs, args.hint, name=args.model.name)
+        head = recognise(context.inputs, context.outputs, args.hint, name=args.model.name, tasks=tasks)
         way = Way(args.fit) if args.fit else way_of(head)
         return VisionModel(context, head, Preparation.of(context, way=way, bgr=args.bgr), args.labels)
     except RknnError as error:
         return error
 
 
-def check_task(model: VisionModel, tasks: frozenset[Task], name: Any) -> None:
+def check_task(model: VisionModel, tasks: frozenset[Task], name: Any, remedy: str = "") -> None:
     """Refuse a head of another task."""
     task = model.head.task
     if task not in tasks:
         command = COMMANDS.get(task)
-        hint = f"; use rknnlite {command}" if command else ""
+        remedy = remedy or (f"use rknnlite {command}" if command else "")
+        hint = f"; {remedy}" if remedy else ""
         raise ModelInvalid(f"{name} is for another task: {task.value} ({model.head.family}){hint}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rknnlite.commandline.options import add_isolation, between
 
+from ..before.preparation import Way
 from ..heads.head import Limits
 
 __all__ = ["COMMON", "add_boxes", "add_seeing", "limits_of"]
@@ -52,7 +53,7 @@ def add_seeing(parser: argparse.ArgumentParser, labels: str = _LABELS) -> None:
     )
     parser.add_argument(
         "--fit",
-        choices=("letterbox", "stretch", "crop"),
+        choices=[way.value for way in Way],
         help="how pictures go into the input; by default as is usual for the task",
     )
     parser.add_argument("--bgr", action="store_true", help="the model wants BGR (default: RGB)")

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.commandline.options import between
-from rknnlite.errors import ModelInvalid, RknnError
+from rknnlite.errors import RknnError
 from rknnlite.spi import Context
 from rknnlite.spi.command import Column
 
 from ..crops import cut_out
 from ..heads.head import ASKED, Limits
-from ..results import Detections, Words
+from ..reading import finding_limits, in_reading_order
+from ..results import Lines, Words
 from .look import Look
 from .looker import Looker, Seen, open_looker
 from .options import COMMON
@@ -26,8 +25,6 @@ from .options import COMMON
 __all__ = ["COMMAND"]
 
 Array = NDArray[Any]
-_LEAST = 0.3
-_OVERLAP = 0.5
 
 
 class Read(Look):
@@ -37,6 +34,7 @@ class Read(Look):
     help = "read text in pictures of a line, or in what a detector finds"
     examples = (
         "rknnlite read recognise.rknn line.png --labels characters.txt",
+        "rknnlite read ppocr_rec.rknn page.jpg --labels characters.txt --detector ppocr_det.rknn --out read.png",
         "rknnlite read plates.rknn street.jpg --labels plates.txt --detector yolo.rknn",
     )
     common = (*COMMON, "--detector")
@@ -54,14 +52,19 @@ class Read(Look):
             "--detector",
             type=Path,
             metavar="MODEL",
-            help="a .rknn file that finds boxes; what is in each is read",
+            help="a .rknn file that finds lines of text, or boxes; what is in each is read",
         )
         parser.add_argument(
             "--detector-score",
             type=between(float, 0.0, 1.0),
-            default=_LEAST,
             metavar="S",
-            help=f"least score of its boxes (default: {_LEAST})",
+            help="least score of what it finds (default: 0.5 of lines of text, 0.3 of boxes)",
+        )
+        parser.add_argument(
+            "--detector-hint",
+            metavar="NAME",
+            default="",
+            help="what its head is, where names and shapes leave a choice",
         )
 
     def cells(self, found: dict[str, Any]) -> list[str]:
@@ -69,33 +72,25 @@ class Read(Look):
         return [found["text"], f"{found['score']:.3f}", *box]
 
     def open(self, args: argparse.Namespace, count: Optional[int]) -> Looker:
-        reader = open_looker(args, Limits(score=args.score), self.tasks, None if args.detector else count)
+        reading = "give a network that finds text as --detector, and one that reads a line as MODEL"
+        reader = open_looker(
+            args, Limits(score=args.score), self.tasks, None if args.detector else count, reading
+        )
         if not args.detector:
             return reader
         try:
-            finding = argparse.Namespace(
-                **{**vars(args), "model": args.detector, "labels": None, "fit": None, "hint": ""}
-            )
-            limits = Limits(args.detector_score, _OVERLAP)
-            boxes = frozenset(ASKED["detect"])
-            return FoundReader(reader, open_looker(finding, limits, boxes, count))
+            given = {"model": args.detector, "labels": None, "fit": None, "hint": args.detector_hint}
+            finding = argparse.Namespace(**{**vars(args), **given})
+            detector = open_looker(finding, Limits(), frozenset(ASKED["detect"]), count, reading)
+            detector.limits = finding_limits(detector.model.head.task, args.detector_score)
+            return FoundReader(reader, detector)
         except BaseException:
             reader.close()
             raise
 
 
-@dataclass(frozen=True)
-class SeenText(Seen):
-    """Boxes and the text in each, whose number is its class."""
-
-    @property
-    def found(self) -> list[dict[str, Any]]:
-        things = super().found
-        return [{"text": one["label"], "score": one["score"], "box": one["box"]} for one in things]
-
-
 class FoundReader(Looker):
-    """Reads what a detector finds, from the top down; the pool that it offers is the detector's."""
+    """Reads what a detector finds, in order; the pool that it offers is the detector's."""
 
     def __init__(self, reader: Looker, detector: Looker) -> None:
         super().__init__(detector.pool, reader.model, reader.limits)
@@ -103,23 +98,15 @@ class FoundReader(Looker):
 
     def look(self, context: Context, picture: Array) -> Seen:
         seen = self._detector.look(context, picture)
-        found = seen.result
-        if not isinstance(found, Detections):
-            raise ModelInvalid("the detector finds no boxes")
-        found = found[np.lexsort((found.boxes[:, 0], found.boxes[:, 1]))]
-        texts, scores, run_us = [], [], seen.run_us
-        pieces = ((row, cut_out(picture, found, row)) for row in range(len(found)))
+        places = in_reading_order(seen.result)
+        words, run_us = [], seen.run_us
+        pieces = ((row, cut_out(picture, places, row)) for row in range(len(places)))
         for _, one in self._reader.look_all(pieces):
             if isinstance(one, RknnError):
                 raise one
-            words = one.result
             run_us += one.run_us
-            texts.append(words.text if isinstance(words, Words) else "")
-            scores.append(words.score if isinstance(words, Words) else 0.0)
-        read = replace(
-            found, classes=np.arange(len(found)), scores=np.array(scores), masks=None, keypoints=None
-        )
-        return SeenText(picture, read, texts.__getitem__, run_us)
+            words.append(one.result if isinstance(one.result, Words) else Words("", 0.0))
+        return Seen(picture, Lines(places, tuple(words)), seen.name_of, run_us)
 
     def close(self) -> None:
         super().close()

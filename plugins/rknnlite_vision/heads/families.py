@@ -10,6 +10,7 @@ from . import embeddings, faces, heat_maps, nanodet, rtdetr, whole, yolo_tables,
 from .head import Head
 from .ppyoloe import ppyoloe
 from .seen import Seen
+from .text_boxes import text_boxes
 from .yolo_anchors import anchored, anchored_masks
 from .yolox import yolox
 
@@ -73,6 +74,8 @@ FAMILIES: list[Family] = [
         whole.classification,
     ),
     Family("semantic masks", ("semantic", "deeplab", "ppseg", "unet"), whole.regions),
+    Family("mask of one channel", ("binary-mask", "u2net", "semantic", "unet"), whole.one_mask),
+    Family("DB (map of text)", ("text-boxes", "ppocr-det", "dbnet"), text_boxes),
     Family("CTC text", ("ctc", "ppocr", "crnn", "lprnet"), whole.text),
     Family("RetinaFace", ("retinaface",), faces.retinaface),
     Family("SCRFD", ("scrfd",), faces.scrfd),

@@ -26,6 +26,7 @@ class Task(str, enum.Enum):
     DETECT = "detect"
     POSE = "pose"
     ROTATED = "oriented boxes"
+    LINES = "lines of text"
     INSTANCE = "instance masks"
     SEMANTIC = "semantic masks"
     CLASSIFY = "classify"
@@ -34,7 +35,7 @@ class Task(str, enum.Enum):
 
 
 ASKED: dict[str, tuple[Task, ...]] = {
-    "detect": (Task.DETECT, Task.ROTATED, Task.POSE, Task.INSTANCE),
+    "detect": (Task.DETECT, Task.ROTATED, Task.LINES, Task.POSE, Task.INSTANCE),
     "classify": (Task.CLASSIFY,),
     "segment": (Task.INSTANCE, Task.SEMANTIC),
     "pose": (Task.POSE,),
@@ -76,18 +77,20 @@ class Head(abc.ABC):
         task: what it tells.
         classes: how many there are; 0 where that has no meaning.
         size: width and height of the network's input in pixels.
+        lines: it takes lines of text with their proportions kept, what is behind them left free.
     """
 
     family: str
     task: Task
     classes: int
     size: tuple[int, int]
+    lines: bool = False
 
     def __init__(self, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> None:
         self.outputs = list(outputs)
         """Attributes in the order of the network: shapes, and quantisation of integers."""
         self.labels: Sequence[str] = ()
-        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets them."""
+        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets them where anybody says them."""
 
     def decode(self, outputs: Sequence[Array], limits: Limits = Limits()) -> list[Result]:
         """One result for each picture of the batch, places in pixels of the network's input.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from rknnlite.errors import shown
 from rknnlite.tensor import TensorAttr
 
 from .families import FAMILIES, Family
-from .head import Head, UnknownHead
+from .head import Head, Task, UnknownHead
 from .seen import ACTIVATIONS, Seen, parts_of
 
 __all__ = ["hint_of", "hints", "recognise"]
@@ -43,6 +43,7 @@ def recognise(
     hint: str = "",
     anchors: Any = None,
     name: str = "",
+    tasks: Collection[Task] = (),
 ) -> Head:
     """The decoder for a network's outputs; what it is says its ``family``.
 
@@ -54,6 +55,7 @@ def recognise(
         anchors: width and height in pixels, [heads, anchors of each head, 2], of networks that were trained with other
             anchors than the family's own.
         name: of the network's file. Without a hint, the one that ``hint_of`` finds in it is tried first; the family then says so.
+        tasks: what is asked for: where several families fit, it is among those that do this; empty: anything.
 
     Raises UnknownHead where no family fits, or several do: the text lists what was seen.
     """
@@ -64,28 +66,35 @@ def recognise(
         )
     named = "" if hint else hint_of(name)
     if named:
-        found = _fitting(Seen(inputs, outputs, _plain(named), table))
+        found = _fitting(Seen(inputs, outputs, _plain(named), table), tasks)
         if len(found) == 1:
             head = found[0][1]
             head.family += f" ({named} by the file's name)"
             return head
     seen = Seen(inputs, outputs, _plain(hint), table)
-    found = _fitting(seen)
+    found = _fitting(seen, tasks)
     if len(found) == 1:
         return found[0][1]
-    raise UnknownHead(_refusal(seen, hint, [row for row, _ in found]))
+    asked = [task for task in tasks if not any(head.task in tasks for _, head in found)]
+    raise UnknownHead(_refusal(seen, hint, [row for row, _ in found], asked))
 
 
 def _rows(hint: str) -> list[Family]:
     return [row for row in FAMILIES if not hint or _plain(hint) in map(_plain, row.hints)]
 
 
-def _fitting(seen: Seen) -> list[tuple[Family, Head]]:
+def _fitting(seen: Seen, tasks: Collection[Task]) -> list[tuple[Family, Head]]:
+    """The rows that fit; of several those for what is asked, if there are any."""
     heads = [(row, row.build(seen)) for row in _rows(seen.hint)]
-    return [(row, head) for row, head in heads if head is not None]
+    found = [(row, head) for row, head in heads if head is not None]
+    asked = [(row, head) for row, head in found if head.task in tasks]
+    return asked if len(found) > 1 and asked else found
 
 
-def _refusal(seen: Seen, hint: str, fitting: list[Family]) -> str:
+def _refusal(seen: Seen, hint: str, fitting: list[Family], in_vain: list[Task]) -> str:
+    if fitting and in_vain:
+        names, tasks = " or ".join(row.name for row in fitting), ", ".join(task.value for task in in_vain)
+        return f"these outputs are those of {names}, and this is for another task: {tasks}; seen: {seen}"
     if fitting:
         words = ", ".join(sorted({word for row in fitting for word in row.hints}))
         names = " or ".join(row.name for row in fitting)

@@ -16,9 +16,21 @@ from .logits import are_logits
 from .seen import Seen
 from .stored import Stored
 
-__all__ = ["Classification", "Regions", "Text", "classification", "regions", "text"]
+__all__ = [
+    "Classification",
+    "OneMask",
+    "Regions",
+    "Text",
+    "classification",
+    "one_map",
+    "one_mask",
+    "regions",
+    "text",
+]
 
 Array = NDArray[Any]
+
+_LONG = 4
 
 
 def softmax(values: Array) -> Array:
@@ -127,6 +139,51 @@ def regions(seen: Seen) -> Optional[Regions]:
     return None
 
 
+class OneMask(Head):
+    """Of each pixel how likely it is inside: what is at least as likely inside is class 1, else 0.
+
+    Examples:
+        >>> from rknnlite.tensor import DType, Layout, TensorAttr
+        >>> from rknnlite_vision.heads.recognise import recognise
+        >>> image = TensorAttr(0, "image", (1, 64, 64, 3), DType.UINT8, Layout.NHWC)
+        >>> scores = TensorAttr(0, "sigmoid", (1, 1, 64, 64), DType.FLOAT32, Layout.UNDEFINED)
+        >>> recognise([image], [scores], hint="binary-mask").family
+        'mask of one channel, probabilities'
+    """
+
+    task, classes = Task.SEMANTIC, 2
+
+    def __init__(self, seen: Seen, height: int, width: int) -> None:
+        super().__init__(seen.inputs, seen.outputs)
+        (attr,) = self.outputs
+        self.size, self._grid = seen.size, (height, width)
+        logits = are_logits(attr, seen.activation, usual=True)
+        self._stored = Stored(attr, logits)
+        self.family = f"mask of one channel, {'sigmoid to come' if logits else 'probabilities'}"
+
+    def _picture(self, outputs: Sequence[Array], limits: Limits) -> Segments:
+        values = finite(self._stored.ordered(outputs[0].reshape(self._grid)), self.outputs[0].name)
+        return Segments((values >= self._stored.least(0.5, values.dtype)).astype(np.uint16))
+
+
+def one_mask(seen: Seen) -> Optional[OneMask]:
+    """See ``one_map``."""
+    grid = one_map(seen)
+    return OneMask(seen, *grid) if grid else None
+
+
+def one_map(seen: Seen) -> Optional[tuple[int, int]]:
+    """Height and width of the only output, one number for each pixel, or for each 2 x 2 or 4 x 4 of them."""
+    if len(seen.outputs) != 1 or len(seen.outputs[0].dims) != 4:
+        return None
+    width, height = seen.size
+    _, *dims = seen.outputs[0].dims
+    for h, w, channels in ((*dims[1:], dims[0]), dims):
+        if channels == 1 and any((w * part, h * part) == (width, height) for part in (1, 2, 4)):
+            return h, w
+    return None
+
+
 class Text(_Shares):
     """Steps from left to right, each with a score for every character and for none (CTC): the best of each step is taken,
     repeated ones are one.
@@ -134,6 +191,7 @@ class Text(_Shares):
     ``labels`` are the characters. The blank is the first class, or the last one where ``blank_last``; of a network with two more
     classes than characters the last is a blank between words, as PaddleOCR adds it. Floats of its networks (hint ``ppocr``) are
     probabilities; others are logits unless the output's name or the hint ``ctc-probabilities`` says otherwise (``are_logits``).
+    Inputs of more than four times their height are for lines with their proportions kept, and so are those of PaddleOCR.
 
     Examples:
         >>> from rknnlite.tensor import DType, Layout, TensorAttr
@@ -151,6 +209,8 @@ class Text(_Shares):
     def __init__(self, seen: Seen, steps: int, classes: int, across: bool) -> None:
         super().__init__(seen, classes, usual=seen.hint != "ppocr")
         self._across, self._blank_last = across, across
+        width, height = seen.size
+        self.lines = seen.hint == "ppocr" or (not across and width > _LONG * height)
         self.family = f"CTC text, {steps} steps, {classes} classes, {self._said()}"
 
     def _characters(self) -> list[str]:
