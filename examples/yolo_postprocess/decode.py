@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+from rknnlite_vision.heads.head import Limits
+
+MODEL = Path(__file__).resolve().parent / "shapes_heads_for_RK3588.rknn"
+LABELS = ("circle", "square", "triangle", "star")
 STRIDES = (8, 16)
 ANCHORS = (((14, 14), (20, 20), (27, 27)), ((33, 33), (39, 39), (46, 46)))
 """Width and height in pixels, three per head."""
 MOST = 64
 """Rows of the answer."""
 SCORE, OVERLAP = 0.35, 0.45
+LIMITS = Limits(SCORE, OVERLAP, MOST, across=True)
 
 
 def decode(head: np.ndarray, stride: int, anchors: tuple) -> np.ndarray:

@@ -18,6 +18,7 @@ from .before.preparation import Preparation, Way
 from .heads.head import Head, Limits, Task
 from .heads.recognise import recognise
 from .labels import labels_for
+from .placement import Placement
 from .results import Result
 
 if TYPE_CHECKING:
@@ -98,6 +99,19 @@ class VisionModel:
             results += [one.placed(where) for one, where in zip(found, placements[: len(some)])]
         return results
 
+    def run(self, context: Context, picture: Picture) -> tuple[list[Array], Placement]:
+        """Outputs for one picture, and where it lies in the input: the first step of ``see``, on a context of the same network.
+
+        ``Pipeline(source, pool, lambda outputs, picture: model.decode(outputs), sink, run=model.run)`` takes both steps apart.
+        """
+        array, placements = self.preparation.batch([picture] * context.inputs[0].dims[0])
+        return [output.data for output in context.infer(array, raw=True)], placements[0]
+
+    def decode(self, outputs: tuple[Sequence[Array], Placement], limits: Limits = _USUAL) -> Result:
+        """What is found, of what ``run`` gave: the second step."""
+        arrays, placement = outputs
+        return self.head.decode(arrays, limits)[0].placed(placement)
+
     def name_of(self, number: int) -> str:
         """What a class is called: its label, or ``class 7``."""
         return self.labels[number] if 0 <= number < len(self.labels) else f"class {number}"
@@ -129,6 +143,7 @@ def open_vision(
     labels: Optional[Sequence[str] | str | os.PathLike[str]] = None,
     backend: Optional[str] = None,
     hint: str = "",
+    anchors: Any = None,
     **options: Any,
 ) -> VisionModel:
     """Open a network for pictures: a path or the bytes of a ``.rknn`` file.
@@ -136,6 +151,7 @@ def open_vision(
     Args:
         labels: see ``VisionModel``.
         hint: likewise; without one the name of the file is it, where names and shapes leave a choice.
+        anchors: see ``recognise``.
         backend, options: as for ``rknnlite.open``.
 
     Raises what ``rknnlite.open`` and ``VisionModel`` raise; then nothing stays open.
@@ -143,7 +159,7 @@ def open_vision(
     context = rknnlite.open(source, backend, **options)
     try:
         name = Path(source).name if isinstance(source, (str, os.PathLike)) else ""
-        head = recognise(context.inputs, context.outputs, hint, name=name)
+        head = recognise(context.inputs, context.outputs, hint, anchors, name)
         return VisionModel(context, head, labels=labels)
     except BaseException:
         context.close()

@@ -99,8 +99,8 @@ class Classes:
     """Which class a picture is: numbers of classes int64 [k] and scores float32 [k], best first.
 
     Examples:
-        >>> Classes(np.array([7, 1]), np.array([0.9, 0.05])).classes[0]
-        7
+        >>> Classes(np.array([7, 1]), np.array([0.9, 0.05])).classes.tolist()
+        [7, 1]
     """
 
     classes: Array

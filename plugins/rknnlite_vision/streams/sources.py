@@ -73,13 +73,13 @@ class FilmSource:
     """
 
     def __init__(self, name: str | int, size: Optional[tuple[int, int]] = None) -> None:
-        cv2 = opencv("reading films and cameras")
         text = os.fspath(name) if not isinstance(name, int) else str(name)
         camera = text.isdigit() or text.startswith("/dev/video")
         self.name = f"camera {text}" if text.isdigit() else text
         self.live = camera or text.lower().startswith(_LIVE)
         if not self.live and "://" not in text and not Path(text).is_file():
             raise InputInvalid(f"{text}: there is no such film")
+        cv2 = opencv("reading films and cameras")
         self._capture = cv2.VideoCapture(int(text) if text.isdigit() else text)
         if not self._capture.isOpened():
             self._capture.release()
