@@ -11,9 +11,8 @@ import sys
 
 import cv2
 import numpy as np
-from decode import LABELS
+from decode import LABELS, SIZE
 
-SIZE = 128
 EXAMPLE = 30_000_388  # seed of the example picture
 
 

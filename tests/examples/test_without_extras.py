@@ -34,7 +34,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 NEEDS = {
     "custom_op/test.py c": "C compiler",
     "custom_op/test.py gpu": "C compiler",
-    "detect/test.py": "opencv-python-headless",
+    "detect/test.py": "pillow",
     "dynamic_shape/test.py": "opencv-python-headless",
     "llm_chat/function_calling.py": "jinja2",
     "llm_chat/kvcache.py": "jinja2",
@@ -46,7 +46,7 @@ NEEDS = {
     "rknn1/test.py": "opencv-python-headless",
     "video_pipeline/make_video.py": "opencv-python-headless",
     "video_pipeline/test.py 0 found.avi": "opencv-python-headless",
-    "yolo_postprocess/test.py": "opencv-python-headless",
+    "yolo_postprocess/test.py": "pillow",
 }
 
 
