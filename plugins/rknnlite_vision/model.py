@@ -8,10 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+import numpy as np
 from numpy.typing import NDArray
 
 import rknnlite
 from rknnlite.errors import ModelInvalid
+from rknnlite.log import logger
 from rknnlite.spi import Context
 
 from .before.preparation import Preparation, Way
@@ -19,7 +21,7 @@ from .heads.head import Head, Limits, Task
 from .heads.recognise import recognise
 from .labels import labels_for
 from .placement import Placement
-from .results import Result
+from .results import Detections, Result
 
 if TYPE_CHECKING:
     from .before.frame import Frame
@@ -78,6 +80,7 @@ class VisionModel:
         self.labels: list[str] = labels_for(self.head, labels, context.custom_string)
         """Names of the classes in their order; empty where nobody knows them."""
         self.head.labels = self.labels
+        self._told = False
 
     def see(self, picture: Picture, limits: Limits = _USUAL) -> Result:
         """What is found in a picture, RGB uint8 [height, width, 3], or a frame; places are pixels of it."""
@@ -95,7 +98,7 @@ class VisionModel:
             some = list(pictures[start : start + size])
             array, placements = self.preparation.batch(some + some[-1:] * (size - len(some)))
             outputs = [output.data for output in context.infer(array, raw=True)]
-            found = self.head.decode(outputs, limits)
+            found = self._decoded(outputs, limits)
             results += [one.placed(where) for one, where in zip(found, placements[: len(some)])]
         return results
 
@@ -110,7 +113,21 @@ class VisionModel:
     def decode(self, outputs: tuple[Sequence[Array], Placement], limits: Limits = _USUAL) -> Result:
         """What is found, of what ``run`` gave: the second step."""
         arrays, placement = outputs
-        return self.head.decode(arrays, limits)[0].placed(placement)
+        return self._decoded(arrays, limits)[0].placed(placement)
+
+    def _decoded(self, outputs: Sequence[Array], limits: Limits) -> list[Result]:
+        """What the head finds. Detectors leave out cells that are no numbers: where nothing is left, that is told, once."""
+        found = self.head.decode(outputs, limits)
+        if not self._told and any(isinstance(one, Detections) and not len(one) for one in found):
+            pairs = zip(self.head.outputs, outputs)
+            odd = [attr.name for attr, array in pairs if array.dtype.kind == "f" and np.isnan(array).any()]
+            if odd:
+                self._told = True
+                logger.warning(
+                    "output %s holds NaN, where nothing is found; rknnlite compare tells in which layer they begin",
+                    ", ".join(odd),
+                )
+        return found
 
     def name_of(self, number: int) -> str:
         """What a class is called: its label, or ``class 7``."""

@@ -1,4 +1,4 @@
-"""Trained detectors of the examples: what their own decoders find, these find, too."""
+"""Trained detectors of the examples: what decoders as programs have them find, the library finds, too."""
 
 from __future__ import annotations
 
