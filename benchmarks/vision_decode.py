@@ -1,9 +1,10 @@
-"""How long a frame of YOLOv8's head takes to decode: 640 pixels, 80 classes, int8, nine outputs as Rockchip's model zoo cuts them.
+"""How long a frame of YOLOv8's head takes to decode: 640 pixels, 80 classes; nine outputs as Rockchip's model zoo cuts them, in
+int8 and in float32, and the one table of other exports.
 
     python benchmarks/vision_decode.py                 # needs g++; --check: fail above a limit; --instructions: needs valgrind, too
 
-Beside our decoder: one in C++ (``vision_decode.cc``), one in numpy that makes everything float first, and ultralytics' own where
-it is installed (on floats, which is what it takes). All decode the same frames in turn, in one process with one thread; times are
+Beside our decoder: one in C++ (``vision_decode.cc``, int8 alone), one in numpy that makes everything float first, and ultralytics'
+own where it is installed (on floats, which is what it takes; integers it widens first). All decode the same frames in turn, in one process with one thread; times are
 medians, ratios those of medians. All must find the same boxes. Instructions are those of callgrind for one frame more.
 """
 
@@ -19,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
@@ -47,17 +48,75 @@ SCENES = {"street, 12 things": 12, "crowd, 60 things": 60}
 Frame = list[np.ndarray]
 
 
-def attributes(sums: bool) -> list[TensorAttr]:
+class Form(NamedTuple):
+    """How a network gives the same numbers: maps in int8 or float32, with sums of scores or without; or one table in float32."""
+
+    sums: bool = False
+    floats: bool = False
+    table: bool = False
+
+    def of(self, stored: Frame) -> Frame:
+        """Outputs of this form, of nine in int8."""
+        maps = stored if self.sums else [a for n, a in enumerate(stored) if n % 3 != 2]
+        if self.table:
+            return [np.concatenate(decoded(self.parts(maps)), axis=0)[None]]
+        if not self.floats:
+            return maps
+        names = ("sides", "scores", "sum") if self.sums else ("sides", "scores")
+        return [real(a, names[n % len(names)]) for n, a in enumerate(maps)]
+
+    def parts(self, outputs: Frame) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Sides [4, bins, cells] and scores [classes, cells] of each stride, in float."""
+        each = 3 if self.sums else 2
+        pairs = [outputs[n : n + 2] for n in range(0, len(outputs), each)]
+        as_float = [
+            (sides, scores) if self.floats else (real(sides, "sides"), real(scores, "scores"))
+            for sides, scores in pairs
+        ]
+        return [(sides.reshape(4, BINS, -1), scores.reshape(CLASSES, -1)) for sides, scores in as_float]
+
+
+FORMS = {
+    "int8, 9 outputs": Form(sums=True),
+    "int8, 6 outputs": Form(),
+    "float32, 9 outputs": Form(sums=True, floats=True),
+    "float32, one table": Form(table=True),
+}
+
+
+def real(stored: np.ndarray, name: str) -> np.ndarray:
+    """Stored integers as float32."""
+    quant = QUANT[name]
+    return (stored.astype(np.float32) - np.float32(quant.zero_point)) * np.float32(quant.scale)
+
+
+def decoded(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Centres and sizes [4, cells], and scores [classes, cells], of all strides."""
+    boxes = []
+    for (sides, _), stride in zip(parts, (8, 16, 32)):
+        weights = np.exp(sides)
+        share = weights / weights.sum(axis=1, keepdims=True)
+        left, top, right, low = (share * np.arange(BINS, dtype=np.float32)[:, None]).sum(axis=1)
+        y, x = (v.ravel() for v in np.mgrid[: SIZE // stride, : SIZE // stride].astype(np.float32) + 0.5)
+        boxes.append(
+            np.stack([x + (right - left) / 2, y + (low - top) / 2, left + right, top + low]) * stride
+        )
+    return np.concatenate(boxes, axis=1), np.concatenate([scores for _, scores in parts], axis=1)
+
+
+def attributes(form: Form) -> list[TensorAttr]:
     """Of the outputs."""
+    if form.table:
+        cells = sum((SIZE // stride) ** 2 for stride in (8, 16, 32))
+        return [TensorAttr(0, "output0", (1, 4 + CLASSES, cells), DType.FLOAT32, Layout.UNDEFINED)]
     attrs = []
     for stride in (8, 16, 32):
         side = SIZE // stride
         for name, channels in (("sides", 4 * BINS), ("scores", CLASSES), ("sum", 1)):
-            if sums or name != "sum":
+            if form.sums or name != "sum":
                 dims = (1, channels, side, side)
-                attrs.append(
-                    TensorAttr(len(attrs), f"{name}{stride}", dims, DType.INT8, Layout.NCHW, QUANT[name])
-                )
+                kind, quant = (DType.FLOAT32, None) if form.floats else (DType.INT8, QUANT[name])
+                attrs.append(TensorAttr(len(attrs), f"{name}{stride}", dims, kind, Layout.NCHW, quant))
     return attrs
 
 
@@ -92,11 +151,13 @@ def frame(things: int, seed: int) -> Frame:
     return outputs
 
 
-def ours(sums: bool, compiled: bool = True) -> Callable[[Frame], np.ndarray]:
-    """The package's decoder; not ``compiled``: as where there is no compiler."""
+def ours(form: Form, compiled: bool = True) -> Callable[[Frame], np.ndarray] | None:
+    """The package's decoder; not ``compiled``: as where there is no compiler, None where that makes no difference."""
     image = TensorAttr(0, "images", (1, SIZE, SIZE, 3), DType.INT8, Layout.NHWC)
-    head: Any = recognise([image], attributes(sums))
+    head: Any = recognise([image], attributes(form))
     if not compiled:
+        if getattr(head, "compiled", None) is None:
+            return None
         head.compiled = None
 
     def decode(outputs: Frame) -> np.ndarray:
@@ -110,8 +171,10 @@ def ours(sums: bool, compiled: bool = True) -> Callable[[Frame], np.ndarray]:
     return decode
 
 
-def compiled(sums: bool, folder: Path) -> Callable[[Frame], np.ndarray]:
-    """The decoder in C++; addresses of the outputs are taken within the time, as a program that calls it must."""
+def compiled(form: Form, folder: Path) -> Callable[[Frame], np.ndarray] | None:
+    """The decoder in C++, of int8; addresses of the outputs are taken within the time, as a program that calls it must."""
+    if form.floats or form.table:
+        return None
     library = folder / "vision_decode.so"
     if not library.exists():
         source = Path(__file__).with_suffix(".cc")
@@ -124,7 +187,7 @@ def compiled(sums: bool, folder: Path) -> Callable[[Frame], np.ndarray]:
     least, overlap = ctypes.c_float(LIMITS.score), ctypes.c_float(LIMITS.overlap)
 
     def decode(outputs: Frame) -> np.ndarray:
-        if not sums:
+        if not form.sums:
             outputs = [a for n in range(3) for a in (*outputs[2 * n : 2 * n + 2], None)]
         pointers = (ctypes.c_void_p * 9)(*(None if a is None else a.ctypes.data for a in outputs))
         count = call(
@@ -143,32 +206,16 @@ def compiled(sums: bool, folder: Path) -> Callable[[Frame], np.ndarray]:
     return decode
 
 
-def all_float(sums: bool) -> Callable[[Frame], np.ndarray]:
+def all_float(form: Form) -> Callable[[Frame], np.ndarray]:
     """numpy in the way demos are written: everything float, the mean bin of every side, and only then the threshold."""
 
     def decode(outputs: Frame) -> np.ndarray:
-        boxes, scores = [], []
-        each = 3 if sums else 2
-        for part, stride in enumerate((8, 16, 32)):
-            side = SIZE // stride
-            sides, table = (
-                (a[0].astype(np.float32) - q.zero_point) * np.float32(q.scale)
-                for a, q in zip(outputs[each * part : each * part + 2], (QUANT["sides"], QUANT["scores"]))
-            )
-            weights = np.exp(sides.reshape(4, BINS, side, side))
-            means = (
-                weights
-                / weights.sum(axis=1, keepdims=True)
-                * np.arange(BINS, dtype=np.float32)[:, None, None]
-            ).sum(1)
-            y, x = np.mgrid[:side, :side].astype(np.float32) + 0.5
-            corners = np.stack([x - means[0], y - means[1], x + means[2], y + means[3]]) * stride
-            boxes.append(corners.reshape(4, -1).T)
-            scores.append(table.reshape(CLASSES, -1).T)
-        all_boxes, all_scores = np.concatenate(boxes), np.concatenate(scores)
-        kinds, best = all_scores.argmax(axis=1), all_scores.max(axis=1)
+        boxes, scores = np.split(outputs[0][0], [4], axis=0) if form.table else decoded(form.parts(outputs))
+        half = boxes[2:] / 2
+        corners = np.concatenate([boxes[:2] - half, boxes[:2] + half]).T
+        kinds, best = scores.argmax(axis=0), scores.max(axis=0)
         passing = best >= LIMITS.score
-        rows = np.column_stack([all_boxes[passing], best[passing], kinds[passing]])
+        rows = np.column_stack([corners[passing], best[passing], kinds[passing]])
         kept = [suppressed(rows[rows[:, 5] == kind]) for kind in np.unique(rows[:, 5])]
         found = np.concatenate(kept) if kept else rows
         return found[np.argsort(-found[:, 4], kind="stable")]
@@ -190,7 +237,7 @@ def suppressed(rows: np.ndarray) -> np.ndarray:
     return rows[kept]
 
 
-def ultralytics_own(sums: bool) -> Callable[[Frame], np.ndarray] | None:
+def ultralytics_own(form: Form) -> Callable[[Frame], np.ndarray] | None:
     """ultralytics' head and suppression on the outputs as floats; None where it is not installed."""
     try:
         import torch
@@ -203,17 +250,21 @@ def ultralytics_own(sums: bool) -> Callable[[Frame], np.ndarray] | None:
     dfl = DFL(BINS)
     maps = [torch.zeros(1, 1, SIZE // s, SIZE // s) for s in (8, 16, 32)]
     anchors, strides = (a.transpose(0, 1) for a in make_anchors(maps, [8, 16, 32], 0.5))
-    each = 3 if sums else 2
+    each = 3 if form.sums else 2
 
-    def real(outputs: Frame, which: int) -> Any:
+    def joined(outputs: Frame, which: int) -> Any:
         quant = QUANT[("sides", "scores")[which]]
-        parts = [torch.from_numpy(outputs[each * n + which]).flatten(2).float() for n in range(3)]
-        return (torch.cat(parts, 2) - quant.zero_point) * quant.scale
+        parts = [torch.from_numpy(outputs[each * n + which]).flatten(2) for n in range(3)]
+        together = torch.cat(parts, 2)
+        return together if form.floats else (together.float() - quant.zero_point) * quant.scale
 
     @torch.inference_mode()
     def decode(outputs: Frame) -> np.ndarray:
-        boxes = dist2bbox(dfl(real(outputs, 0)), anchors[None], xywh=True, dim=1) * strides
-        table = torch.cat([boxes, real(outputs, 1)], 1)
+        if form.table:
+            table = torch.from_numpy(outputs[0])
+        else:
+            boxes = dist2bbox(dfl(joined(outputs, 0)), anchors[None], xywh=True, dim=1) * strides
+            table = torch.cat([boxes, joined(outputs, 1)], 1)
         return non_max_suppression(table, LIMITS.score, LIMITS.overlap)[0].numpy()
 
     return decode
@@ -234,20 +285,15 @@ def measured(
     return {name: float(np.median(spent)) * 1e3 for name, spent in times.items()}
 
 
-def makers(folder: Path) -> dict[str, Callable[[bool], Any]]:
-    """Name -> what makes the decoder."""
+def makers(folder: Path) -> dict[str, Callable[[Form], Any]]:
+    """Name -> what makes the decoder, or None where it is not for a form."""
     return {
         "rknnlite": ours,
-        "rknnlite, numpy": lambda sums: ours(sums, compiled=False),
-        "C++": lambda sums: compiled(sums, folder),
+        "rknnlite, numpy": lambda form: ours(form, compiled=False),
+        "C++": lambda form: compiled(form, folder),
         "numpy, all float": all_float,
         "ultralytics": ultralytics_own,
     }
-
-
-def without_sums(outputs: Frame) -> Frame:
-    """The six outputs that are not sums."""
-    return [a for n, a in enumerate(outputs) if n % 3 != 2]
 
 
 def agreement(decoders: dict[str, Callable[[Frame], np.ndarray]], outputs: Frame) -> int:
@@ -300,7 +346,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.only:
         name, things, rounds, place = args.only
-        decode = makers(Path(place))[name](True)
+        decode = makers(Path(place))[name](FORMS["int8, 9 outputs"])
         decode = getattr(decode, "alone", decode)
         outputs = frame(int(things), 1)
         for _ in range(int(rounds)):
@@ -310,18 +356,17 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for scene, things in SCENES.items():
-            for sums in (True, False):
-                frames = [frame(things, seed) for seed in range(8)]
-                frames = frames if sums else [without_sums(f) for f in frames]
-                decoders = {n: d for n, d in ((n, make(sums)) for n, make in makers(folder).items()) if d}
+            stored = [frame(things, seed) for seed in range(8)]
+            for title, form in FORMS.items():
+                frames = [form.of(outputs) for outputs in stored]
+                decoders = {n: d for n, d in ((n, make(form)) for n, make in makers(folder).items()) if d}
                 boxes = agreement(decoders, frames[0])
                 timed = {n: getattr(d, "alone", d) for n, d in decoders.items()}
                 took = measured(timed, frames, args.rounds)
-                ratio = took["rknnlite"] / took["C++"]
-                print(f"{scene}, {9 if sums else 6} outputs, {boxes} boxes")
+                print(f"{scene}, {title}, {boxes} boxes")
                 for name, ms in took.items():
                     print(f"  {name:18} {ms:8.3f} ms  {took['rknnlite'] / ms:6.2f}")
-                bad |= took["rknnlite"] > MOST_MS or ratio > MOST_RATIO
+                bad |= took["rknnlite"] > MOST_MS or took["rknnlite"] / took.get("C++", np.inf) > MOST_RATIO
         if args.instructions:
             for name in ("rknnlite", "rknnlite, numpy", "C++", "numpy, all float"):
                 print(f"  {name:18} {instructions(name, 12, folder) / 1e6:8.2f} M instructions per frame")

@@ -1,10 +1,11 @@
-"""Every public class has an example in its docstring, and the example runs."""
+"""Every public class has an example in its docstring, and examples run."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Iterator
@@ -13,22 +14,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rknnlite_vision
 
 import rknnlite
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
     "rknnlite", "rknnlite.api", "rknnlite_llm", "rknnlite.matmul", "rknnlite.pool", "rknnlite.spi", "rknnlite.spi.command",
+    "rknnlite_vision",
 )  # fmt: skip
-MORE_ROOMS = ("rknnlite.errors", "rknnlite.rknn3", "rknnlite_insight.dumps", "rknnlite.spi.llm")
-"""Where many small classes are, not each of which needs an example; those that are there run."""
+MORE_ROOMS = (
+    "rknnlite.errors", "rknnlite.rknn3", "rknnlite_insight.dumps", "rknnlite.spi.llm",
+    *(module.name for module in pkgutil.walk_packages(rknnlite_vision.__path__, "rknnlite_vision.")),
+)  # fmt: skip
+"""Where many small things are, not each of which needs an example; those that are there run."""
 
 
 def classes() -> Iterator[Any]:
     found = set()
     for room in (*ROOMS, *MORE_ROOMS):
         module = importlib.import_module(room)
-        things = {thing for name in module.__all__ if inspect.isclass(thing := getattr(module, name))}
+        public = [getattr(module, name) for name in getattr(module, "__all__", ())]
+        things = {thing for thing in public if inspect.isclass(thing)}
+        found |= {thing for thing in public if inspect.isfunction(thing) and ">>> " in (thing.__doc__ or "")}
         found |= {
             thing
             for thing in things

@@ -28,7 +28,7 @@ LARGE = 12
 built = pytest.mark.slow  # building the site takes some 5 s of CPU time
 ROOMS = (
     "rknnlite", "rknnlite.api", "rknnlite.errors", "rknnlite.hookspecs", "rknnlite_llm", "rknnlite.matmul", "rknnlite.pool",
-    "rknnlite.rknn3", "rknnlite.spi", "rknnlite.spi.command", "rknnlite.spi.llm",
+    "rknnlite.rknn3", "rknnlite.spi", "rknnlite.spi.command", "rknnlite.spi.llm", "rknnlite_vision",
 )  # fmt: skip
 NOT_ALONE = {"__version__"}
 """Texts, which have no entries."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Convert the trained ONNX to int8 .rknn files.
 
-    python convert.py detect.onnx SCENES          # SCENES is a folder that measure.py --calibration has filled
+    python convert.py detect.onnx SCENES          # SCENES is a folder that scenes.py --calibration has filled
 
 Runs on an x86-64 PC with rknn-toolkit2; not needed to run test.py.
 """

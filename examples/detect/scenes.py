@@ -4,6 +4,8 @@
     python scenes.py scene.jpg             # the example picture
     python scenes.py scene.jpg SEED        # one like those of the training
     python scenes.py scene.avi             # five seconds of the example picture, on the move
+    python scenes.py --dataset FOLDER      # 200 that it was not trained on, for rknnlite eval
+    python scenes.py --calibration FOLDER  # 60 others for convert.py
 
 Needs scikit-image and opencv-python-headless.
 """
@@ -11,15 +13,19 @@ Needs scikit-image and opencv-python-headless.
 from __future__ import annotations
 
 import functools
+import json
 import signal
 import sys
+from pathlib import Path
 
 import cv2
 import numpy as np
-from decode import LABELS
 from skimage import data
 
-GREY = 114
+LABELS = (Path(__file__).resolve().parent / "labels.txt").read_text().split()
+SIZE, GREY = 320, 114
+HELD_OUT, CALIBRATION = 10_000_000, 20_000_000
+"""Seeds of scenes that are in no training."""
 RANGE = {"coin": (0.09, 0.4), "rocket": (0.3, 0.9)}
 """Length as a share of the picture's shorter side, where it is not 0.13 to 0.85."""
 BAND = 9
@@ -274,8 +280,36 @@ def example(time: float = 0) -> np.ndarray:
     return np.clip(picture, 0, 255).astype(np.uint8)
 
 
+def dataset(folder: Path) -> None:
+    """Scenes as pictures, and what is in them in COCO's form."""
+    images, annotations = [], []
+    for n in range(200):
+        picture, truth = letterboxed(np.random.default_rng(HELD_OUT + n), SIZE)
+        cv2.imwrite(str(folder / f"{n:03}.png"), picture[..., ::-1])
+        images.append({"id": n + 1, "file_name": f"{n:03}.png", "width": SIZE, "height": SIZE})
+        for kind, x1, y1, x2, y2 in truth.tolist():
+            box = [x1, y1, x2 - x1, y2 - y1]
+            row = {"id": len(annotations) + 1, "image_id": n + 1, "category_id": int(kind) + 1, "bbox": box}
+            annotations.append({**row, "area": box[2] * box[3], "iscrowd": 0})
+    categories = [{"id": n + 1, "name": label} for n, label in enumerate(LABELS)]
+    parts = {"images": images, "annotations": annotations, "categories": categories}
+    (folder / "instances.json").write_text(json.dumps(parts), encoding="utf-8")
+
+
+def calibration(folder: Path) -> None:
+    """Scenes as the converter reads them."""
+    for n in range(60):
+        picture, _ = letterboxed(np.random.default_rng(CALIBRATION + n), SIZE)
+        np.save(folder / f"{n}.npy", picture.transpose(2, 0, 1)[None])
+
+
 def main() -> None:
     path = sys.argv[1]
+    if path in ("--dataset", "--calibration"):
+        folder = Path(sys.argv[2])
+        folder.mkdir(exist_ok=True)
+        (dataset if path == "--dataset" else calibration)(folder)
+        return
     if path.endswith(".avi"):
         film = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*"MJPG"), 25, (640, 480))
         for frame in range(125):

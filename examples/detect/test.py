@@ -12,18 +12,14 @@ import signal
 import sys
 from pathlib import Path
 
-import numpy as np
+from rknnlite_vision import FilmSink, FilmSource, Limits, VisionModel, draw, open_vision
+from rknnlite_vision.pictures import read, write
 
-from rknnlite.api import RKNNLite
-
-try:
-    import cv2
-except ImportError as error:
-    sys.exit(f"{error}: pip install opencv-python-headless (Debian: apt install python3-opencv)")
-from decode import LABELS, draw, letterbox, postprocess
+import rknnlite
 
 HERE = Path(__file__).resolve().parent
 MODELS = {"rk3588": "RK3588", "rk3566": "RK3566_RK3568", "rk3568": "RK3566_RK3568"}
+LIMITS = Limits(score=0.4, overlap=0.5)
 
 
 def model() -> Path:
@@ -38,71 +34,34 @@ def model() -> Path:
     return HERE / f"detect_for_{chip or 'RK3588'}.rknn"
 
 
-def find(rknn: RKNNLite, picture: np.ndarray) -> np.ndarray:
-    """Boxes [n, 6]: score, class, x1, y1, x2, y2 in pixels of a BGR picture."""
-    square, scale, start = letterbox(picture)
-    outputs = rknn.inference(inputs=[square])
-    if outputs is None:
-        sys.exit("Running model failed")
-    boxes = postprocess(outputs)
-    height, width = picture.shape[:2]
-    boxes[:, 2:] = ((boxes[:, 2:] - start) / scale).clip(0, [width, height, width, height])
-    return boxes
+def mark_picture(net: VisionModel, source: str, target: str) -> None:
+    picture = read(Path(source))
+    found = net.see(picture, LIMITS)
+    for kind, score, corners in zip(found.classes, found.scores, found.boxes):
+        print(f"{net.name_of(kind):13}{score:.3f}", *(f"{c:6.1f}" for c in corners))
+    write(Path(target), draw(picture, found, net.name_of))
 
 
-def mark_picture(rknn: RKNNLite, source: str, target: str) -> None:
-    picture = cv2.imread(source)
-    if picture is None:
-        sys.exit(f"Cannot read {source}")
-    boxes = find(rknn, picture)
-    for score, kind, *corners in boxes:
-        print(f"{LABELS[int(kind)]:13}{score:.3f}", *(f"{c:6.1f}" for c in corners))
-    try:
-        written = cv2.imwrite(target, draw(picture, boxes))
-    except cv2.error:  # a name that says no format
-        written = False
-    if not written:
-        sys.exit(f"Cannot write {target}")
-
-
-def mark_video(rknn: RKNNLite, source: str, target: str) -> None:
-    film = cv2.VideoCapture(source)
-    size = int(film.get(cv2.CAP_PROP_FRAME_WIDTH)), int(film.get(cv2.CAP_PROP_FRAME_HEIGHT))
-    if not film.isOpened() or not all(size):
-        sys.exit(f"Cannot read {source}")
-    rate, frames, found = film.get(cv2.CAP_PROP_FPS) or 25, 0, 0
-    marked = cv2.VideoWriter(target, cv2.VideoWriter_fourcc(*"MJPG"), rate, size)
-    if not marked.isOpened():
-        sys.exit(f"Cannot write {target}")
-    try:
-        for good, picture in iter(film.read, (False, None)):
-            boxes = find(rknn, picture)
-            marked.write(draw(picture, boxes))
-            frames, found = frames + good, found + len(boxes)
-    except BaseException:  # no half-written video stays behind
-        marked.release()
-        Path(target).unlink()
-        raise
-    marked.release()
-    print(f"{target}: {found} boxes in {frames} frames")
+def mark_video(net: VisionModel, source: str, target: str) -> None:
+    counts = []
+    with FilmSource(source) as film, FilmSink(target, film.rate) as sink:
+        for picture in film:
+            found = net.see(picture, LIMITS)
+            sink(draw(picture, found, net.name_of))
+            counts.append(len(found))
+    print(f"{target}: {sum(counts)} boxes in {len(counts)} frames")
 
 
 def main() -> None:
-    given = sys.argv[1:]
-    video = "--video" in given
-    paths = [argument for argument in given if argument != "--video"] or [
-        str(HERE / "scene.jpg"),
-        "found.png",
-    ]
-    if len(paths) != 2:
+    words = [word for word in sys.argv[1:] if word != "--video"] or [str(HERE / "scene.jpg"), "found.png"]
+    if len(words) != 2:
         sys.exit(__doc__)
-    rknn = RKNNLite()
+    mark = mark_video if "--video" in sys.argv else mark_picture
     try:
-        if rknn.load_rknn(str(model())) != 0 or rknn.init_runtime() != 0:
-            sys.exit("Loading the model failed")
-        (mark_video if video else mark_picture)(rknn, *paths)
-    finally:
-        rknn.release()
+        with open_vision(model(), labels=HERE / "labels.txt") as net:
+            mark(net, *words)
+    except (rknnlite.RknnError, OSError) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

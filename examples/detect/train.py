@@ -19,12 +19,11 @@ from collections.abc import Iterator
 import cv2
 import numpy as np
 import torch
-from decode import BINS, LABELS, SIZE
-from scenes import letterboxed
+from scenes import LABELS, SIZE, letterboxed
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-STRIDES = (8, 16, 32)
+STRIDES, BINS = (8, 16, 32), 16
 REACH = (0, 56, 128, 1e9)
 """Square roots of the areas of the boxes that belong to a stride, in pixels."""
 

@@ -19,7 +19,8 @@ except ImportError as error:
     sys.exit(f"{error}: pip install opencv-python-headless (Debian: apt install python3-opencv)")
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "yolo_postprocess"))
-from shapes import LABELS, outline
+from decode import LABELS
+from shapes import outline
 
 
 def make(path: str, frames: int = 150, size: tuple[int, int] = (320, 240), seed: int = 1) -> None:

@@ -11,10 +11,9 @@ import sys
 
 import cv2
 import numpy as np
+from decode import LABELS, SIZE
 
-SIZE = 128
 EXAMPLE = 30_000_388  # seed of the example picture
-LABELS = ("circle", "square", "triangle", "star")
 
 
 def outline(kind: int, cx: float, cy: float, radius: float, turn: float) -> np.ndarray:

@@ -15,8 +15,8 @@ import signal
 
 import numpy as np
 import torch
-from decode import ANCHORS, STRIDES, postprocess
-from shapes import LABELS, SIZE, compose
+from decode import ANCHORS, DECODER, LABELS, LIMITS, SIZE, STRIDES
+from shapes import compose
 from torch import nn
 from torch.nn import functional as F
 
@@ -114,11 +114,11 @@ def hits(model: Detector, count: int = 100) -> tuple[float, float]:
         picture, boxes = compose(np.random.default_rng(10_000_000 + n))
         with torch.no_grad():
             heads = model(torch.from_numpy(picture).permute(2, 0, 1)[None].float() / 255)
-        result = postprocess([h.numpy() for h in heads])
+        (result,) = DECODER.decode([h.numpy() for h in heads], LIMITS)
         guesses += len(result)
         shapes += len(boxes)
         for kind, x1, y1, x2, y2 in boxes:
-            for _, label, a1, b1, a2, b2 in result:
+            for label, (a1, b1, a2, b2) in zip(result.classes, result.boxes):
                 shared = max(0, min(x2, a2) - max(x1, a1)) * max(0, min(y2, b2) - max(y1, b1))
                 union = (x2 - x1) * (y2 - y1) + (a2 - a1) * (b2 - b1) - shared
                 if int(label) == int(kind) and shared / union > 0.6:

@@ -23,6 +23,7 @@ from collections.abc import Collection, Mapping
 from typing import Optional
 from urllib.parse import urlsplit
 
+from rknnlite_vision.heads.head import ASKED
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -38,7 +39,7 @@ _SIMPLE = ("application/x-www-form-urlencoded", "multipart/form-data", "text/pla
 _FORMS = (
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
-    *(f"/v1/vision/{name}" for name in ("detect", "classify", "segment", "pose", "read")),
+    *(f"/v1/vision/{name}" for name in ASKED),
 )
 """Routes that take a form, as OpenAI's clients send one, and curl."""
 _ASKED = ("inference-header-content-length", "x-requested-with")

@@ -1,5 +1,7 @@
 """Vision: what lies before a network that looks at pictures, and behind it. numpy alone; OpenCV or Pillow where they are there.
 
+>>> from rknnlite_vision import draw, open_vision
+
 * What is found: ``results``, and as names and numbers ``described``. Where a picture lies in a network's input, and back:
   ``placement``.
 * A network with what lies around it: ``model``; names of its classes: ``labels``.
@@ -14,15 +16,72 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rknnlite import hookimpl
 
 if TYPE_CHECKING:
     from rknnlite.spi.command import Command
 
-__all__ = ["rknnlite_register_commands"]
+    from .before.frame import Frame
+    from .before.preparation import Preparation
+    from .drawing import draw
+    from .heads.head import Limits
+    from .heads.recognise import recognise
+    from .model import VisionModel, open_vision
+    from .placement import Placement
+    from .results import Classes, Detections, Embedding, Segments, Words
+    from .streams.byte_track import ByteTrack
+    from .streams.pipeline import Pipeline
+    from .streams.sinks import FilmSink, FolderSink
+    from .streams.sources import FilmSource, FolderSource
+
+__all__ = [
+    "ByteTrack",
+    "Classes",
+    "Detections",
+    "Embedding",
+    "FilmSink",
+    "FilmSource",
+    "FolderSink",
+    "FolderSource",
+    "Frame",
+    "Limits",
+    "Pipeline",
+    "Placement",
+    "Preparation",
+    "Segments",
+    "VisionModel",
+    "Words",
+    "draw",
+    "open_vision",
+    "recognise",
+    "rknnlite_register_commands",
+]
+
+_MODULES = {
+    "before.frame": ("Frame",),
+    "before.preparation": ("Preparation",),
+    "drawing": ("draw",),
+    "heads.head": ("Limits",),
+    "heads.recognise": ("recognise",),
+    "model": ("VisionModel", "open_vision"),
+    "placement": ("Placement",),
+    "results": ("Classes", "Detections", "Embedding", "Segments", "Words"),
+    "streams.byte_track": ("ByteTrack",),
+    "streams.pipeline": ("Pipeline",),
+    "streams.sinks": ("FilmSink", "FolderSink"),
+    "streams.sources": ("FilmSource", "FolderSource"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @hookimpl

@@ -8,10 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Optional, Union
 
+import numpy as np
 from numpy.typing import NDArray
 
 import rknnlite
 from rknnlite.errors import ModelInvalid
+from rknnlite.log import logger
 from rknnlite.spi import Context
 
 from .before.frame import Frame
@@ -20,7 +22,8 @@ from .heads.head import Head, Limits, Task
 from .heads.recognise import recognise
 from .labels import labels_for
 from .lines import joined, parts_of_line
-from .results import Result, Words
+from .placement import Placement
+from .results import Detections, Result, Words
 
 __all__ = ["VisionModel", "open_vision", "way_of"]
 
@@ -76,6 +79,7 @@ class VisionModel:
         self.labels: list[str] = labels_for(self.head, labels, context.custom_string)
         """Names of the classes in their order; empty where nobody knows them."""
         self.head.labels = self.labels
+        self._told = False
 
     def see(self, picture: Picture, limits: Limits = _USUAL) -> Result:
         """What is found in a picture, RGB uint8 [height, width, 3], or a frame; places are pixels of it."""
@@ -122,9 +126,36 @@ class VisionModel:
             outputs = [output.data for output in context.infer(array, raw=True)]
             if ran:
                 ran()
-            found = self.head.decode(outputs, limits)
+            found = self._decoded(outputs, limits)
             results += [one.placed(where) for one, where in zip(found, placements[: len(some)])]
         return results
+
+    def run(self, context: Context, picture: Picture) -> tuple[list[Array], Placement]:
+        """Outputs for one picture, and where it lies in the input: the first step of ``see``, on a context of the same network.
+
+        ``Pipeline(source, pool, lambda outputs, picture: model.decode(outputs), sink, run=model.run)`` takes both steps apart.
+        """
+        array, placements = self.preparation.batch([picture] * context.inputs[0].dims[0])
+        return [output.data for output in context.infer(array, raw=True)], placements[0]
+
+    def decode(self, outputs: tuple[Sequence[Array], Placement], limits: Limits = _USUAL) -> Result:
+        """What is found, of what ``run`` gave: the second step."""
+        arrays, placement = outputs
+        return self._decoded(arrays, limits)[0].placed(placement)
+
+    def _decoded(self, outputs: Sequence[Array], limits: Limits) -> list[Result]:
+        """What the head finds. Detectors leave out cells that are no numbers: where nothing is left, that is told, once."""
+        found = self.head.decode(outputs, limits)
+        if not self._told and any(isinstance(one, Detections) and not len(one) for one in found):
+            pairs = zip(self.head.outputs, outputs)
+            odd = [attr.name for attr, array in pairs if array.dtype.kind == "f" and np.isnan(array).any()]
+            if odd:
+                self._told = True
+                logger.warning(
+                    "output %s holds NaN, where nothing is found; rknnlite compare tells in which layer they begin",
+                    ", ".join(odd),
+                )
+        return found
 
     def name_of(self, number: int) -> str:
         """What a class is called: its label, or ``class 7``."""
@@ -160,6 +191,7 @@ def open_vision(
     backend: Optional[str] = None,
     hint: str = "",
     tasks: Collection[Task] = (),
+    anchors: Any = None,
     **options: Any,
 ) -> VisionModel:
     """Open a network for pictures: a path or the bytes of a ``.rknn`` file.
@@ -168,6 +200,7 @@ def open_vision(
         labels: see ``VisionModel``.
         hint: likewise; without one the name of the file is it, where names and shapes leave a choice.
         tasks: what is asked for, where they still do; see ``recognise``.
+        anchors: see ``recognise``.
         backend, options: as for ``rknnlite.open``.
 
     Raises what ``rknnlite.open`` and ``VisionModel`` raise; then nothing stays open.
@@ -175,7 +208,7 @@ def open_vision(
     context = rknnlite.open(source, backend, **options)
     try:
         name = Path(source).name if isinstance(source, (str, os.PathLike)) else ""
-        head = recognise(context.inputs, context.outputs, hint, name=name, tasks=tasks)
+        head = recognise(context.inputs, context.outputs, hint, anchors, name, tasks)
         return VisionModel(context, head, labels=labels)
     except BaseException:
         context.close()

@@ -140,9 +140,11 @@ def _by_opencv(data: bytes, grey: bool, most: int) -> Pixels | None:
 
     if not data:
         return None
-    pixels: Any = cv2.imdecode(
-        np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR
-    )
+    try:
+        kind = cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR
+        pixels: Any = cv2.imdecode(np.frombuffer(data, np.uint8), kind)
+    except cv2.error:  # more pixels than it takes, or than fit into memory
+        return None
     if pixels is None:
         return None
     _check_size(pixels.shape[1], pixels.shape[0], most)

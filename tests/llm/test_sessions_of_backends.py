@@ -403,11 +403,13 @@ def test_an_asynchronous_stream_and_one_that_is_left(talker: Talker) -> None:
 
 
 def test_streams_leave_no_thread_behind(talker: Talker) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with talker.session() as session:
         for _ in range(20):
             next(stream(session, TokenInput([65]), letters, ENDLESS))
-    assert threading.active_count() <= before
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive(), thread.name
 
 
 # -- several sessions, and what they hold --------------------------------------------------------------------

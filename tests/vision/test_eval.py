@@ -125,6 +125,27 @@ def test_the_network_in_float_stands_beside_it(call: Call, scene: Path, tmp_path
     assert real["scores"]["ap50"] > 0.9
 
 
+def test_a_board_stands_beside_the_reference_and_the_network_in_float(
+    call: Call, scene: Path, tmp_path: Path
+) -> None:
+    """The board of the tests of ``remote``: a server in this process, which computes as the reference does."""
+    needs("grpc", "starlette", "uvicorn")
+    from tests.remote.conftest import served
+
+    words = ("eval", DETECT, scene, "--float", "--device")
+    with served(tmp_path / "uploads") as board:
+        here, there, real = report(call(*words, board, "--json"))["models"]
+        table = call(*words, board, "--soc", "rk3588")
+    assert [(m["backend"], m["device"], m["fidelity"]) for m in (here, there, real)] == [
+        ("cpu", None, None), ("remote", board, None), ("cpu", None, "float"),
+    ]  # fmt: skip
+    assert here["scores"] == there["scores"] and there["classes"] == here["classes"]
+    assert real["scores"]["ap50"] > 0.9
+    assert table.code == 0, table.err
+    (head,) = [line for line in table.out.splitlines() if "rknn float" in line]
+    assert f"{DETECT.name} cpu" in head and f"{DETECT.name} {board}" in head
+
+
 # -- other tasks, on networks that stand in --------------------------------------------------------------
 
 

@@ -71,6 +71,34 @@ def test_a_batch_is_filled_and_what_filled_it_is_left_out() -> None:
     assert model.see_all([]) == [] and context.runs == 3
 
 
+def test_outputs_that_are_no_numbers_are_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Detectors leave them out; where nothing is found for that reason, a film goes on, and one hears of it."""
+    picture = np.zeros((48, 64, 3), np.uint8)
+    with open_vision(DETECT, backend="cpu") as model, caplog.at_level("WARNING", "rknnlite"):
+        model.see(picture)
+        assert not caplog.messages  # nothing is there
+        real = [np.full(attr.dims, 0.1, np.float32) for attr in model.context.outputs]
+        real[2][...] = np.nan
+        monkeypatch.setattr(model.context, "infer", lambda *_, **__: [RawOutput(a, 1.0, 0) for a in real])
+        for _ in range(3):
+            found = model.see(picture)
+            assert isinstance(found, Detections) and not len(found)
+        (told,) = caplog.messages
+    name = model.head.outputs[2].name
+    assert told.startswith(f"output {name} holds NaN") and "rknnlite compare" in told
+
+
+def test_the_two_steps_of_looking_give_what_one_gives() -> None:
+    model, context = batched()
+    picture = np.full((4, 16, 3), 96, np.uint8)
+    found, both = model.decode(model.run(model.context, picture)), model.see(picture)
+    assert context.runs == 2
+    assert isinstance(found, Detections) and isinstance(both, Detections)
+    np.testing.assert_array_equal(found.boxes, both.boxes)
+
+
 def test_things_in_a_picture_with_labels() -> None:
     with open_vision(DETECT, labels=THINGS, backend="cpu") as model:
         found = model.see(pictures.read(SCENE), Limits(score=0.5))

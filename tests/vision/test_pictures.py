@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from rknnlite_vision import pictures
 
 from rknnlite.errors import BackendUnavailable, InputInvalid, ParamInvalid
 from tests.support.file_server import serving
+from tests.support.needs import needs
 
 Image = pytest.importorskip("PIL.Image")
 RANDOM = np.random.default_rng(3).integers(0, 256, (13, 17, 3), np.uint8)
@@ -23,12 +26,23 @@ def saved(path: Path, pixels: Any, **options: Any) -> Path:
     return path
 
 
+@pytest.fixture(params=["Pillow", "OpenCV"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What reads pictures here: the one, or the other where that is not installed."""
+    if request.param == "OpenCV":
+        needs("cv2")
+        monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("reader")
 def test_the_pixels_of_a_file(tmp_path: Path) -> None:
     assert (pictures.read(saved(tmp_path / "a.png", RANDOM)) == RANDOM).all()
     one = pictures.read(saved(tmp_path / "one.png", RANDOM[:1, :1]))
     assert one.shape == (1, 1, 3) and one.dtype == np.uint8
 
 
+@pytest.mark.usefixtures("reader")
 def test_16_bits_grey_alpha(tmp_path: Path) -> None:
     deep = (RANDOM[..., 0].astype(np.uint16) << 8) + 77
     assert (pictures.read(saved(tmp_path / "deep.png", deep)) == RANDOM[..., :1]).all()
@@ -37,6 +51,7 @@ def test_16_bits_grey_alpha(tmp_path: Path) -> None:
     assert (pictures.read(saved(tmp_path / "alpha.png", alpha)) == RANDOM).all()
 
 
+@pytest.mark.usefixtures("reader")
 def test_turned_as_its_exif_says(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # a camera held upright
@@ -44,6 +59,7 @@ def test_turned_as_its_exif_says(tmp_path: Path) -> None:
     assert (pictures.read(path) == np.rot90(RANDOM, -1)).all()
 
 
+@pytest.mark.usefixtures("reader")
 def test_what_is_no_picture(tmp_path: Path) -> None:
     whole = io.BytesIO()
     Image.fromarray(RANDOM.repeat(9, 0)).save(whole, "jpeg")
@@ -61,6 +77,18 @@ def test_what_is_no_picture(tmp_path: Path) -> None:
         pictures.read(tmp_path / "no.png")
     with pytest.raises(InputInvalid, match="give a file"):
         pictures.read(tmp_path)
+
+
+@pytest.mark.parametrize("size", [(10_000, 10_000), (12_000, 12_000), (20_000, 10_000), (60_000, 60_000)])
+def test_too_many_pixels_to_unpack(tmp_path: Path, size: tuple[int, int], reader: str) -> None:
+    """A file of a few bytes that claims to have them: it is refused by its head."""
+    head = struct.pack(">IIBBBBB", *size, 1, 0, 0, 0, 0)
+    data = b"\x89PNG\r\n\x1a\n"
+    for kind, part in ((b"IHDR", head), (b"IDAT", zlib.compress(b"")), (b"IEND", b"")):
+        data += struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part))
+    (tmp_path / "large.png").write_bytes(data)
+    with pytest.raises(InputInvalid, match=r"large\.png"):
+        pictures.read(tmp_path / "large.png")
 
 
 @pytest.mark.parametrize(("width", "height"), [(20_000, 10_000), (12_000, 12_000)])

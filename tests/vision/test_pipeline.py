@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import signal
 import threading
@@ -16,7 +17,6 @@ from rknnlite_vision.heads.head import Limits
 from rknnlite_vision.model import open_vision
 from rknnlite_vision.pictures import read
 from rknnlite_vision.streams.figures import STAGES
-from rknnlite_vision.streams.looking import looking
 from rknnlite_vision.streams.pipeline import Pipeline
 from rknnlite_vision.streams.sinks import FilmSink, FolderSink, nowhere
 from rknnlite_vision.streams.sources import FilmSource, FolderSource
@@ -253,7 +253,10 @@ def test_a_network_for_pictures_sees_the_same_in_a_pipeline():
         open_vision(detector, backend="cpu") as model,
         rknnlite.Pool(detector, 2, backend="cpu") as detectors,
     ):
-        looking(frames, detectors, model, lambda _, found: got.append(found), Limits(score=0.5)).run()
+        decode = functools.partial(model.decode, limits=Limits(score=0.5))
+        Pipeline(
+            frames, detectors, lambda seen, _: decode(seen), lambda _, found: got.append(found), run=model.run
+        ).run()
         expected = [model.see(frame, Limits(score=0.5)) for frame in frames]
     assert [len(found) for found in got] == [len(found) for found in expected]
     assert len(got[0]) > 5 > 0 == len(got[1])

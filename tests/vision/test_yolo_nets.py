@@ -1,29 +1,24 @@
-"""Trained detectors of the examples: what their own decoders find, these find, too."""
+"""Trained detectors of the examples: what decoders as programs have them find, the library finds, too."""
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
+from rknnlite_vision.before.preparation import Preparation
 from rknnlite_vision.heads.head import Limits
 from rknnlite_vision.heads.recognise import recognise
+from rknnlite_vision.pictures import read
 from rknnlite_vision.results import Detections
 
 import rknnlite
+from tests.support.needs import needs
+
+from .field_decoders import of_anchors, of_sides, suppressed
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-
-
-def own_decoder(example: str) -> Any:
-    """The example's module ``decode``."""
-    spec = importlib.util.spec_from_file_location(f"decode_of_{example}", EXAMPLES / example / "decode.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def same(found: Any, own: np.ndarray[Any, Any]) -> None:
@@ -35,23 +30,34 @@ def same(found: Any, own: np.ndarray[Any, Any]) -> None:
 
 
 def test_the_detector_of_the_scene() -> None:
-    cv2 = pytest.importorskip("cv2")
-    decode = own_decoder("detect")
-    square, _, _ = decode.letterbox(cv2.imread(str(EXAMPLES / "detect" / "scene.jpg")))
+    needs("PIL")
+    limits = Limits(score=0.4, overlap=0.5)
     with rknnlite.open(EXAMPLES / "detect" / "detect_for_RK3588.rknn") as context:
         head = recognise(context.inputs, context.outputs)
+        square, _ = Preparation.of(context)(read(EXAMPLES / "detect" / "scene.jpg"))
         stored = [output.data for output in context.infer(square, raw=True)]
-        own = decode.postprocess(context.infer(square))
-    same(head.decode(stored, Limits(decode.SCORE, decode.OVERLAP))[0], own)
+        real = context.infer(square)
+    boxes = [of_sides(*real[n : n + 2], head.size[0], limits.score) for n in (0, 2, 4)]
+    own = suppressed(np.concatenate(boxes), limits.overlap)
+    for outputs in (stored, real):
+        same(head.decode(outputs, limits)[0], own)
 
 
 def test_the_detector_of_shapes_with_anchors_of_its_own() -> None:
-    cv2 = pytest.importorskip("cv2")
-    decode = own_decoder("yolo_postprocess")
-    picture = cv2.cvtColor(cv2.imread(str(EXAMPLES / "yolo_postprocess" / "shapes.png")), cv2.COLOR_BGR2RGB)
-    with rknnlite.open(EXAMPLES / "yolo_postprocess" / "shapes_heads_for_RK3588.rknn") as context:
-        head = recognise(context.inputs, context.outputs, anchors=decode.ANCHORS)
+    needs("PIL")
+    example = EXAMPLES / "yolo_postprocess"
+    names = runpy.run_path(str(example / "decode.py"))
+    limits, anchors = names["LIMITS"], names["ANCHORS"]
+    picture = read(example / "shapes.png")
+    with rknnlite.open(names["MODEL"]) as context:
+        head = recognise(context.inputs, context.outputs, anchors=anchors)
         stored = [output.data for output in context.infer(picture, raw=True)]
-        own = decode.postprocess(context.infer(picture))
+        real = context.infer(picture)
+    boxes = [of_anchors(*part, limits.score) for part in zip(real, names["STRIDES"], anchors)]
+    own = suppressed(np.concatenate(boxes), limits.overlap, across=True)
     assert head.family == "YOLOv5 form (5, 7), given anchors, 2 outputs, 4 classes, sigmoid to come"
-    same(head.decode(stored, Limits(decode.SCORE, decode.OVERLAP, decode.MOST, across=True))[0], own)
+    for outputs in (stored, real):
+        same(head.decode(outputs, limits)[0], own)
+    rows = np.column_stack([out[0] for out in reversed(names["cstYoloDetect"]().compute(None, real))])
+    np.testing.assert_allclose(rows[: len(own), [1, 0, 2, 3, 4, 5]], own, atol=0.01)
+    assert not rows[len(own) :].any()

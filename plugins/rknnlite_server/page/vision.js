@@ -5,7 +5,7 @@ import {drawn} from "./found.js"
 import {opened} from "./pictures.js"
 
 const MOST_ROWS = 100
-const TITLES = {detect: "boxes", classify: "classes", segment: "masks", pose: "keypoints", read: "text"}
+const TITLES = {detect: "boxes", classify: "classes", segment: "masks", pose: "keypoints", read: "text", embed: "vector"}
 let sights = []    // networks that are for pictures, as the server tells
 let known = ""     // the networks that it was asked for
 let last = null    // the file that was tried
@@ -91,6 +91,7 @@ const COLUMNS = [
   ["Class", one => one.label], ["Text", one => one.text], ["Score", one => one.score?.toFixed(3)],
   ["Share", one => one.share === undefined ? undefined : `${(100 * one.share).toFixed(1)} %`],
   ["Box (x1, y1, x2, y2)", one => one.box?.map(Math.round).join(", ")], ["Keypoints", one => one.keypoints && String(one.keypoints.length)],
+  ["Numbers", one => one.vector && String(one.vector.length)],
 ]
 
 function table(found) {

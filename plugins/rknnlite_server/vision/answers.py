@@ -8,14 +8,14 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from rknnlite_vision.described import described
 from rknnlite_vision.drawing import draw
 from rknnlite_vision.pictures import encode
 from rknnlite_vision.placement import Placement
-from rknnlite_vision.results import Detections, Result, Segments
+from rknnlite_vision.results import Detections, Embedding, Result, Segments
 
 from ..errors import bad_request
 from .asked import FORMS, JSON, Asked
@@ -67,13 +67,13 @@ class Seen:
             )
 
 
-def answered(seen: Seen, asked: Asked) -> bytes:
-    """The body of an answer, of the form that was asked for. Raises ApiError."""
+def answered(seen: Seen, asked: Asked, other: Optional[Seen] = None) -> bytes:
+    """The body of an answer, of the form that was asked for; ``other`` is what the second picture gave. Raises ApiError."""
     seen = seen.without_masks() if asked.masks == "none" else seen
-    return _as_json(seen, asked.masks) if asked.form == JSON else _as_picture(seen, asked)
+    return _as_json(seen, asked.masks, other) if asked.form == JSON else _as_picture(seen, asked)
 
 
-def _as_json(seen: Seen, masks: str) -> bytes:
+def _as_json(seen: Seen, masks: str, other: Optional[Seen]) -> bytes:
     model = seen.sight.model
     found = [thing for result in seen.placed() for thing in described(result, model.name_of)]
     for thing in found:
@@ -90,10 +90,19 @@ def _as_json(seen: Seen, masks: str) -> bytes:
         "run_us": seen.run_us,
         "found": found,
     }
+    if other is not None:
+        found += described(other.result, model.name_of)
+        told["distance"] = _distance(seen.result, other.result)
     try:
         return json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except ValueError:
         raise no_numbers(seen.sight.name, "what its outputs tell is infinite or no number") from None
+
+
+def _distance(one: Result, other: Result) -> dict[str, float]:
+    """How near the vectors of two pictures are to each other."""
+    assert isinstance(one, Embedding) and isinstance(other, Embedding)  # the route takes no other heads
+    return {"cosine": one.cosine(other), "l2": one.l2(other)}
 
 
 def _as_picture(seen: Seen, asked: Asked) -> bytes:

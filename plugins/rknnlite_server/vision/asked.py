@@ -25,6 +25,7 @@ FORMS = {"image/png": ".png", "image/jpeg": ".jpg"}
 _FIELDS = (
     "model", "score", "overlap", "most", "across", "labels", "hint", "fit", "bgr", "masks", "draw",
 )  # fmt: skip
+_PICTURES = ("image", "other")
 _NUMBERS = ("score", "overlap", "most")
 _FLAGS = ("across", "bgr", "draw")
 _MASKS = ("rle", "png", "none")
@@ -57,6 +58,7 @@ class Asked:
         view: what is known of the network better than it tells itself.
         masks: rle, png or none.
         form: media type of the answer.
+        other: what a second file holds, which is compared with the first; empty where there is none.
     """
 
     picture: bytes
@@ -65,23 +67,27 @@ class Asked:
     view: View
     masks: str
     form: str
+    other: bytes = b""
 
 
 async def read_asked(request: Request, limit: int, take: Callable[[int], None]) -> Asked:
     """The request in an address and a body of at most ``limit`` bytes, for which ``take`` makes room. Raises ApiError.
 
-    The body is JSON or a form with the picture as ``image``, or the picture itself, whatever type it is said to have.
+    The body is JSON or a form with the picture as ``image`` and perhaps ``other``, or the picture itself, whatever type it is
+    said to have.
     """
     query = request.query_params
     given = Form({name: query.getlist(name) for name in query}).body(_NUMBERS, _FLAGS)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    other = b""
     if kind == JSON:
         body = await read_json(request, limit, take=take)
-        text = body.text("image")
-        picture = await in_thread(_of_text, text)
+        picture, other = [await in_thread(_of_text, body.text(name), name) for name in _PICTURES]
+        body = Body({name: value for name, value in body.fields.items() if name not in _PICTURES})
     elif kind == "multipart/form-data":
         form = await read_form(request, limit, take)
         body, picture = form.body(_NUMBERS, _FLAGS), form.file("image")
+        other = form.file("other") if "other" in form.files else b""
         if "labels" in form.files:
             body = Body({**body.fields, "labels": form.file("labels").decode("utf-8-sig", "replace")})
     else:
@@ -95,11 +101,11 @@ async def read_asked(request: Request, limit: int, take: Callable[[int], None]) 
     told.pop("image", None)
     unknown = sorted(set(told) - set(_FIELDS))
     if unknown:
-        raise bad_request(f"{unknown[0][:80]!r} is unknown; known are image, {', '.join(_FIELDS)}")
-    return _asked(Body(told), picture, request.headers.get("accept", ""))
+        raise bad_request(f"{unknown[0][:80]!r} is unknown; known are {', '.join(_PICTURES + _FIELDS)}")
+    return _asked(Body(told), picture, other, request.headers.get("accept", ""))
 
 
-def _asked(told: Body, picture: bytes, accept: str) -> Asked:
+def _asked(told: Body, picture: bytes, other: bytes, accept: str) -> Asked:
     limits = Limits(
         told.number("score", _USUAL.score, 0.0, 1.0),
         told.number("overlap", _USUAL.overlap, 0.0, 1.0),
@@ -109,7 +115,8 @@ def _asked(told: Body, picture: bytes, accept: str) -> Asked:
     fit = told.text("fit", choices=_FITS)
     view = View(told.text("hint"), _labels(told), Way(fit) if fit else None, told.flag("bgr"))
     masks = told.text("masks", _MASKS[0], _MASKS)
-    return Asked(picture, told.text("model"), limits, view, masks, _form(accept, told.flag("draw")))
+    form = _form(accept, told.flag("draw"))
+    return Asked(picture, told.text("model"), limits, view, masks, form, other)
 
 
 def _labels(told: Body) -> Optional[list[str]]:
@@ -136,6 +143,6 @@ def _form(accept: str, draw: bool) -> str:
     return there[0] if there else next(iter(FORMS)) if draw else JSON
 
 
-def _of_text(text: str) -> bytes:
+def _of_text(text: str, name: str) -> bytes:
     """A data URL, or base64 alone."""
-    return of_data_url(text, "image", "image") if ":" in text[:64] else of_base64(text, "image")
+    return of_data_url(text, "image", name) if ":" in text[:64] else of_base64(text, name)

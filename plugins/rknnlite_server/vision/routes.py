@@ -65,6 +65,8 @@ async def _look(route: str, request: Request) -> Response:
         with network.kept():
             sight = await sight_of(network, asked.view)
             sight.check(route)
+            if asked.other and route != "embed":
+                raise bad_request(f"{route} takes one picture; POST /v1/vision/embed compares two", "other")
             work = within(_answer(network, sight, asked), state.settings.timeout)
             try:
                 body = await while_connected(request, work)
@@ -87,9 +89,15 @@ async def _network(repository: Repository, name: str) -> ServedNetwork:
 
 
 async def _answer(network: ServedNetwork, sight: Sight, asked: Asked) -> bytes:
+    seen = await _seen(network, sight, asked, asked.picture)
+    other = await _seen(network, sight, asked, asked.other) if asked.other else None
+    return await in_thread_of(_ASIDE, answered, seen, asked, other)
+
+
+async def _seen(network: ServedNetwork, sight: Sight, asked: Asked, picture: bytes) -> Seen:
     """The picture goes to where all requests of the network are, as one row of a batch."""
-    run, placement = await in_thread_of(_ASIDE, sight.prepared, asked.picture, asked.view)
+    run, placement = await in_thread_of(_ASIDE, sight.prepared, picture, asked.view)
     response = await network.infer(run)
     took = response.parameters.get("run_us", 0)
     result = await in_thread_of(_ASIDE, sight.found, response, asked.limits)
-    return await in_thread_of(_ASIDE, answered, Seen(sight, result, placement, int(took)), asked)
+    return Seen(sight, result, placement, int(took))

@@ -31,6 +31,8 @@ from .telling import Telling, viewing
 __all__ = ["look_at_film"]
 
 Array = NDArray[Any]
+_WHOLE = 0.9
+"""Share of the frames that a film says it has which it must give: of some forms the number is a guess."""
 
 
 def look_at_film(
@@ -61,6 +63,10 @@ def look_at_film(
     frames.summary(report, args.out)
     if film.live and not interrupted and frames.open:
         console.note(f"{source.address} gives no more pictures")
+    elif not interrupted and frames.open and report.pictures < _WHOLE * film.total:
+        console.note(
+            f"{source.address} ends after {report.pictures} of {film.total} frames: it is cut or broken"
+        )
     return Exit.INTERRUPTED if interrupted and not (film.live or viewer) else Exit.OK
 
 

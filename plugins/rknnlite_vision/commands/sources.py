@@ -14,6 +14,7 @@ from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.files.reading import open_file
 
 from ..pictures import fetch, pictures_in, read
+from ..streams.sources import is_camera
 
 __all__ = ["PictureSource", "StreamSource", "sources_of"]
 
@@ -70,7 +71,7 @@ def _source(word: str) -> Union[list[PictureSource], StreamSource]:
         return _of_web(word)
     if os.path.isdir(word):  # noqa: PTH112  names too long for Path
         return [_file(path) for path in pictures_in(Path(word))]
-    if word.startswith("/dev/video") or (word.isascii() and word.isdecimal() and not os.path.exists(word)):  # noqa: PTH110
+    if is_camera(word) or (word.isascii() and word.isdecimal() and not os.path.exists(word)):  # noqa: PTH110
         return StreamSource(int(word) if word.isdecimal() else word, live=True)
     path = Path(word)
     if path.suffix.lower() in FILMS:

@@ -40,8 +40,9 @@ ASKED: dict[str, tuple[Task, ...]] = {
     "segment": (Task.INSTANCE, Task.SEMANTIC),
     "pose": (Task.POSE,),
     "read": (Task.READ,),
+    "embed": (Task.EMBED,),
 }
-"""What heads each command takes, and each route of a server; those of ``detect`` have boxes."""
+"""What heads each command takes, and each route of a server (``embed`` is a route alone); those of ``detect`` have boxes."""
 
 
 @dataclass(frozen=True)

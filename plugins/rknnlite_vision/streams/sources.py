@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -15,10 +16,22 @@ from rknnlite.extras import missing
 
 from .. import pictures
 
-__all__ = ["FilmSource", "FolderSource", "opencv"]
+__all__ = ["FilmSource", "FolderSource", "is_camera", "opencv"]
 
 Array = NDArray[Any]
+_BROKEN = 10
+"""Frames in a row that cannot be read: a film has ended then. Of a camera one is enough, as each may take its time."""
 _LIVE = ("rtsp:", "rtmp:", "udp:", "rtp:", "srt:")
+
+
+def is_camera(name: str) -> bool:
+    """Whether that is what Linux calls a camera.
+
+    Examples:
+        >>> is_camera("/dev/v4l/by-id/usb-camera-index0"), is_camera("film.avi")
+        (True, False)
+    """
+    return name.startswith(("/dev/video", "/dev/v4l/"))
 
 
 def opencv(what: str) -> Any:
@@ -53,6 +66,9 @@ class FolderSource:
 class FilmSource:
     """Frames of a film (a file or an address), or of a camera (its number, or ``/dev/video0``), read by OpenCV.
 
+    A film ends where it ends, or is cut. Frames that are broken are left out; those of a film that changes its size OpenCV
+    scales to the first one's.
+
     Args:
         name: of the film or camera.
         size: width and height that a camera is asked for.
@@ -73,14 +89,17 @@ class FilmSource:
     """
 
     def __init__(self, name: str | int, size: Optional[tuple[int, int]] = None) -> None:
-        cv2 = opencv("reading films and cameras")
         text = os.fspath(name) if not isinstance(name, int) else str(name)
-        camera = text.isdigit() or text.startswith("/dev/video")
+        camera = text.isdigit() or is_camera(text)
         self.name = f"camera {text}" if text.isdigit() else text
         self.live = camera or text.lower().startswith(_LIVE)
         if not self.live and "://" not in text and not Path(text).is_file():
             raise InputInvalid(f"{text}: there is no such film")
-        self._capture = cv2.VideoCapture(int(text) if text.isdigit() else text)
+        cv2 = opencv("reading films and cameras")
+        api = cv2.CAP_V4L2 if is_camera(text) else cv2.CAP_ANY
+        self._capture = cv2.VideoCapture(int(text) if text.isdigit() else text, api)
+        self._reading = threading.Lock()
+        self._closed = False
         if not self._capture.isOpened():
             self._capture.release()
             raise InputInvalid(f"{self.name} cannot be opened as a film or camera")
@@ -92,17 +111,29 @@ class FilmSource:
         self.rate = rate if 0 < rate < 1000 else 25.0
 
     def __iter__(self) -> Iterator[Array]:
-        while True:
-            good, frame = self._capture.read()
-            if not good:
+        failed = 0
+        while failed < (1 if self.live else _BROKEN):
+            with self._reading:
+                good, frame = self._capture.read()
+            if self._closed:
+                self.close()
                 return
+            if not good:
+                failed += 1
+                continue
+            failed = 0
             if frame.ndim == 2:
                 frame = frame[..., None].repeat(3, axis=2)
             yield np.ascontiguousarray(frame[..., 2::-1])
 
     def close(self) -> None:
-        """Let go of the film or camera; may be called again."""
-        self._capture.release()
+        """Let go of the film or camera, at once, or once a thread that reads it has its picture; may be called again."""
+        self._closed = True
+        if self._reading.acquire(
+            blocking=False
+        ):  # what is released while it is read takes the process with it
+            self._capture.release()
+            self._reading.release()
 
     def __enter__(self) -> FilmSource:
         return self
