@@ -24,7 +24,7 @@ HEADS = [
     TensorAttr(n, f"head{stride}", (1, 27, SIZE // stride, SIZE // stride), DType.FLOAT32, Layout.NCHW)
     for n, stride in enumerate(STRIDES)
 ]
-DECODER = recognise([PICTURE], HEADS, anchors=ANCHORS)
+DECODER = recognise([PICTURE], HEADS, "logits", ANCHORS)
 
 
 class cstYoloDetect:
