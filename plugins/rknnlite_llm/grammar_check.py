@@ -79,7 +79,7 @@ def main() -> None:
             except EOFError:
                 return
             said: list[str] = []
-            thread = threading.Thread(target=_judge, args=(view, grammar, said))
+            thread = threading.Thread(target=_judge, args=(view, grammar, said), daemon=False)
             thread.start()
             thread.join()
             send(sock, said[0])

@@ -155,8 +155,13 @@ class Tiers:
         with self._lock:
             if self._thread is not None or not self._left:
                 return
+            # Waited for when the program ends, also where a pool's daemon is what starts it: a daemon that is in an engine's
+            # C++ by then would abort the program.
             thread = threading.Thread(
-                target=self._work, args=(self._left[0], kernels, share()), name="rknnlite-engines"
+                target=self._work,
+                args=(self._left[0], kernels, share()),
+                name="rknnlite-engines",
+                daemon=False,
             )
             with contextlib.suppress(RuntimeError):  # the interpreter ends: nothing is to be gained
                 thread.start()

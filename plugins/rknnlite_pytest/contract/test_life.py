@@ -62,7 +62,7 @@ def test_a_second_thread_is_refused(context: Context, step: str) -> None:
             caught.append(error)
 
     with context.exclusive():
-        thread = threading.Thread(target=other)
+        thread = threading.Thread(target=other, daemon=True)
         thread.start()
         thread.join(10)
     promise(
@@ -133,7 +133,7 @@ def test_contexts_run_side_by_side(opened: Callable[..., Context]) -> None:
             results = [error]
         found[number] = results
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
