@@ -109,7 +109,18 @@ ONE = {"image_id": 3, "category_id": 1, "bbox": [0, 0, 1, 1]}
         ({"annotations": [{**ONE, "category_id": 5}]}, "category 5, which categories does not have"),
         ({"annotations": [{**ONE, "bbox": [1, 2, 3]}]}, r"bbox is \[1, 2, 3\], must be 4 numbers"),
         ({"annotations": [{**ONE, "bbox": [1, 2, 3, float("nan")]}]}, "must be 4 numbers"),
+        ({"annotations": [{**ONE, "bbox": [10**400, 2, 3, 4]}]}, "must be 4 numbers"),
+        ({"annotations": [{**ONE, "bbox": [0, 0, 1e308, 1e308]}]}, "must be 4 numbers"),
         ({"annotations": [{**ONE, "area": "x"}]}, "area is"),
+        (
+            {"images": [{"id": 7, "file_name": "a.png"}, {"id": 7, "file_name": "b.png"}]},
+            r"images\[1\]: id 7 is that of 'a.png' already; number them anew",
+        ),
+        (
+            {"categories": [{"id": 1, "name": "cat"}, {"id": 1, "name": "dog"}]},
+            r"categories\[1\]: id 1 is that of 'cat' already",
+        ),
+        ({"images": [{"id": 7, "file_name": "a" * 5000}], "annotations": []}, r"pictures \(a{100}, "),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path, changes, message):
