@@ -114,6 +114,7 @@ def bad_request(message: str, param: Optional[str] = None, code: Optional[str] =
 _MOST_NAMES = 20
 _THEIRS = (InputInvalid, ParamInvalid)
 _BUSY = (ContextInvalid, OutOfMemory, BackendUnavailable)
+_NO_MEMORY = "the server has no memory for this at present; send less, or again later"
 _OURS = (ModelInvalid, ModelUnsupported)
 
 
@@ -141,6 +142,8 @@ def as_api_error(error: BaseException) -> ApiError:
         return bad_request(str(error))
     if isinstance(error, _BUSY):
         return ApiError(503, "unavailable_error", str(error), retry_after=1)
+    if isinstance(error, MemoryError):  # of numpy, Pillow, or Python itself
+        return ApiError(503, "unavailable_error", _NO_MEMORY, retry_after=1)
     if isinstance(error, (*_OURS, RknnError)):
         return ApiError(500, "server_error", str(error))
     return ApiError(

@@ -20,6 +20,7 @@ LabelSource = Union[Sequence[str], str, "os.PathLike[str]"]
 _MOST = 4 << 20  # bytes of a file of labels; dictionaries of Chinese have some ten thousand lines
 _MOST_YAML = 256 << 10  # it is read slowly
 _NAMES = ("names", "labels", "classes")
+_PLAIN = (str, int, float)
 _YAML = (".yaml", ".yml")
 
 _COCO = """
@@ -141,16 +142,23 @@ def _of_value(value: Any) -> list[str]:
             if key in value:
                 return _of_value(value[key])
         return _by_number(value)
-    if isinstance(value, list) and all(isinstance(label, (str, int, float)) for label in value):
+    if isinstance(value, list) and all(isinstance(label, _PLAIN) for label in value):
         return [str(label) for label in value]
-    raise ValueError(f"{shown(value, 60)} is no list of labels")
+    raise ValueError(f"{_told(value)} is no list of labels")
+
+
+def _told(value: Any) -> str:
+    """A list or mapping by its kind alone: aliases of YAML make a few lines of it more text than there is memory."""
+    return (
+        shown(value, 60) if isinstance(value, _PLAIN) else f"a {type(value).__name__} with other things in it"
+    )
 
 
 def _by_number(value: Mapping[Any, Any]) -> list[str]:
     try:
-        numbered = {int(number): str(label) for number, label in value.items()}
-    except (TypeError, ValueError):
+        numbered = {int(number): label for number, label in value.items()}
+    except (OverflowError, TypeError, ValueError):
         raise ValueError(f"there is none of {', '.join(_NAMES)} in it") from None
     if sorted(numbered) != list(range(len(numbered))):
         raise ValueError(f"its {len(numbered)} names are not numbered from 0 to {len(numbered) - 1}")
-    return [numbered[number] for number in range(len(numbered))]
+    return _of_value([numbered[number] for number in range(len(numbered))])

@@ -128,6 +128,7 @@ def encode(pixels: Array, suffix: str) -> bytes:
 
     Raises:
         ParamInvalid: no such form. BackendUnavailable: the form needs Pillow or OpenCV.
+        InputInvalid: the form does not hold so large a picture, as JPEG and WebP do not.
 
     Examples:
         >>> encode(np.zeros((1, 2, 3), np.uint8), ".ppm")[:11]
@@ -164,7 +165,13 @@ def _by_pillow(pixels: Array, suffix: str) -> Optional[bytes]:
         return None
     kind = {".jpg": "JPEG", ".jpeg": "JPEG"}.get(suffix, suffix[1:].upper())
     file = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(file, kind, quality=_QUALITY, lossless=True)
+    try:
+        Image.fromarray(np.ascontiguousarray(pixels)).save(file, kind, quality=_QUALITY, lossless=True)
+    except (OSError, ValueError):
+        height, width = pixels.shape[:2]
+        raise InputInvalid(
+            f"a picture of {width} x {height} cannot be written as {suffix}, which holds no such size; choose .png"
+        ) from None
     return file.getvalue()
 
 

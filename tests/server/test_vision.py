@@ -484,6 +484,27 @@ def test_a_picture_of_100_megapixels_is_refused_before_it_is_unpacked(seeing: Se
     assert seeing.state.repository.room.used == 0
 
 
+def test_a_picture_for_which_there_is_no_memory(seeing: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sights, "decode_whole", none)
+        answer = seeing.http.post(FOUND, content=picture_of(8, 8))
+    assert error_of(answer) == (
+        503,
+        "the server has no memory for this at present; send less, or again later",
+    )
+    assert answer.headers["Retry-After"] == "1" and seeing.state.repository.room.used == 0
+    assert seeing.http.post(FOUND, content=picture_of(8, 8)).status_code == 200
+
+
+def test_a_picture_that_the_asked_form_does_not_hold(seeing: Served) -> None:
+    wide = {"content": picture_of(70_000, 1), "headers": {"Accept": "image/jpeg"}}
+    status, text = error_of(seeing.http.post(FOUND, **wide))
+    assert status == 400 and "70000 x 1 cannot be written as .jpg" in text
+
+
 def test_a_body_that_is_too_large_is_refused() -> None:
     with running(settings(DETECT, max_body=1000)) as server:
         status, text = error_of(server.http.post("/v1/vision/detect", content=bytes(1001)))

@@ -109,7 +109,18 @@ ONE = {"image_id": 3, "category_id": 1, "bbox": [0, 0, 1, 1]}
         ({"annotations": [{**ONE, "category_id": 5}]}, "category 5, which categories does not have"),
         ({"annotations": [{**ONE, "bbox": [1, 2, 3]}]}, r"bbox is \[1, 2, 3\], must be 4 numbers"),
         ({"annotations": [{**ONE, "bbox": [1, 2, 3, float("nan")]}]}, "must be 4 numbers"),
+        ({"annotations": [{**ONE, "bbox": [10**400, 2, 3, 4]}]}, "must be 4 numbers"),
+        ({"annotations": [{**ONE, "bbox": [0, 0, 1e308, 1e308]}]}, "must be 4 numbers"),
         ({"annotations": [{**ONE, "area": "x"}]}, "area is"),
+        (
+            {"images": [{"id": 7, "file_name": "a.png"}, {"id": 7, "file_name": "b.png"}]},
+            r"images\[1\]: id 7 is that of 'a.png' already; number them anew",
+        ),
+        (
+            {"categories": [{"id": 1, "name": "cat"}, {"id": 1, "name": "dog"}]},
+            r"categories\[1\]: id 1 is that of 'cat' already",
+        ),
+        ({"images": [{"id": 7, "file_name": "a" * 5000}], "annotations": []}, r"pictures \(a{100}, "),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path, changes, message):
@@ -164,7 +175,16 @@ def test_without_names_classes_are_numbered(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["1 0.5 0.5", "x 1 2 3 4", "-1 0 0 1 1", "1.5 0 0 1 1", "0 nan 0 1 1", "9999999 0 0 1 1"]
+    "line",
+    [
+        "1 0.5 0.5",
+        "x 1 2 3 4",
+        "-1 0 0 1 1",
+        "1.5 0 0 1 1",
+        "0 nan 0 1 1",
+        "0 1e300 0 1e300 1e300",
+        "9999999 0 0 1 1",
+    ],
 )
 def test_a_line_that_is_no_label_is_told(tmp_path, line):
     with pytest.raises(InputInvalid, match=r"a.txt, line 2: .* is no label: give class x y width height"):
@@ -199,12 +219,13 @@ def test_a_folder_for_each_class(tmp_path):
         ("t.csv", 'file,class\na.png,cat\n"b.png","dog, large"\n'),
         ("t.tsv", "a.png\tcat\n\nb.png\tdog, large\n"),
         ("t.txt", "\ufeffa.png\tcat\nb.png\tdog, large"),
+        ("old.csv", 'a.png,cat\rb.png,"dog, large"\r'),
     ],
 )
 def test_a_table_of_files_and_answers(tmp_path, name, text):
     for file in ("a.png", "b.png"):
         picture(tmp_path / "images" / file)
-    (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / name).write_bytes(text.encode())
     assert read_table(tmp_path / name).answers == ["cat", "dog, large"]
     (tmp_path / "images" / "a.png").unlink()
     data = read_table(tmp_path / name)
@@ -224,3 +245,9 @@ def test_a_table_that_is_none(tmp_path, text, message):
     (tmp_path / "t.tsv").write_bytes(text)
     with pytest.raises(InputInvalid, match=message):
         read_table(tmp_path / "t.tsv")
+
+
+def test_a_table_with_a_field_beyond_all_bounds(tmp_path):
+    (tmp_path / "t.csv").write_text(f'a.png,"{"a" * 200_000}"\n')
+    with pytest.raises(InputInvalid, match=r"t\.csv is no table of file, comma, answer: field larger than"):
+        read_table(tmp_path / "t.csv")

@@ -20,6 +20,7 @@ from rknnlite_vision.commands.sources import PictureSource, StreamSource, source
 from rknnlite_vision.heads.head import Task
 
 from rknnlite.errors import InputInvalid, ParamInvalid
+from rknnlite.spi.command import Console
 from tests.cli.conftest import DIGIT, RESNET, Call, call
 
 from .standins import boxes, standing_in
@@ -120,6 +121,17 @@ def test_ctrl_c_keeps_what_was_made(
     done = call("detect", DETECT, scene, "--out", "part.avi")
     assert done.code == code and f"{scene}: 2 frames" in done.out, done.err
     assert frames_of(Path("part.avi")) == 2 and not list(Path().glob(".*"))
+
+
+def test_a_reader_who_has_had_enough_ends_it_quietly(
+    call: Call, scene: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(Console, "report", gone)
+    done = call("detect", DETECT, scene, "--json", "--out", "marked.avi")
+    assert done.code == 1 and "sink" not in done.err and not Path("marked.avi").exists()
 
 
 def test_what_goes_wrong_on_the_way(call: Call, scene: Path) -> None:

@@ -59,6 +59,12 @@ def test_as_many_characters_as_a_head_reads() -> None:
         labels_for(head(5, Task.READ), ["a", "b"], "")
 
 
+ALIASES = b"x0: &x0 [a]\n" + b"".join(
+    b"x%d: &x%d [%s]\n" % (n, n, b", ".join([b"*x%d" % (n - 1)] * 9)) for n in range(1, 26)
+)
+"""A few lines of YAML, which written out are more text than there is memory."""
+
+
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
@@ -70,6 +76,13 @@ def test_as_many_characters_as_a_head_reads() -> None:
         ("broken.yaml", b"names: [a, b", "it is no YAML"),
         ("deep.yaml", b"names: " + b"[" * 5000, "it is no YAML"),
         ("nested.yaml", b"names: [[a], [b]]", "is no list of labels"),
+        ("aliases.yaml", ALIASES + b"names: *x25\n", "a list with other things in it is no list of labels"),
+        (
+            "aliased.yaml",
+            ALIASES + b"names: {0: *x25}\n",
+            "a list with other things in it is no list of labels",
+        ),
+        ("endless.yaml", b".inf: a", "there is none of names"),
         ("object.json", b'{"a": ', "cannot be read"),
         ("large.yaml", b"# " + bytes(300 << 10), "may be read"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rknnlite_vision.evaluation.masks import polygon_mask, runs_mask
+from rknnlite_vision.evaluation.masks import drawn, polygon_mask, runs_mask
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -33,7 +33,31 @@ def test_runs_are_read_as_pycocotools_writes_them(seed):
     np.testing.assert_array_equal(runs_mask(plain, 37, 53), pixels)
 
 
-@pytest.mark.parametrize("counts", [[1, 2], [-1, 5], [4, 4], "\x00", "P", "1"])
+@pytest.mark.parametrize(
+    ("outline", "message"),
+    [
+        (None, "neither polygons nor runs"),
+        ([[1, 2, 3]], "no list of x, y"),
+        ([[10**400] * 6], "no list of numbers"),
+        ([{}], "no list of numbers"),
+        ([[1e7] * 6], "far outside"),
+        ([[9e5, 0, -9e5, 1, 5, 9e5]], "edges of more than 1000000 pixels"),
+        ([[0, 0, 640, 0, 640, 480, 0, 480]] * 3000, "edges of more than 1000000 pixels together"),
+    ],
+)
+def test_outlines_that_are_none_are_told(outline, message):
+    with pytest.raises(ValueError, match=message):
+        drawn(outline, 4, 4)
+
+
+TURNED = [1 << 62] * 4 + [4]
+"""Runs whose sum of 64 bits is 4."""
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [[1, 2], [-1, 5], [4, 4], TURNED, [10**30], [[4]], [None], [{}], "\x00", "P", "1", "o" * 20 + "0"],
+)
 def test_runs_that_are_none_are_told(counts):
-    with pytest.raises(ValueError, match="runs"):
+    with pytest.raises(ValueError, match="run"):
         runs_mask(counts, 2, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import subprocess
 import threading
@@ -103,6 +104,17 @@ def test_raw_frames_are_those_of_the_film(tmp_path: Path) -> None:
     frame = Frame("YUYV", 64, 48, (tmp_path / "a.yuv").read_bytes()).rgb()
     inside = np.abs(frame.astype(int) - film_frame).max(axis=2)
     assert np.median(inside) <= 3  # OpenCV's swscale smooths colours at edges
+
+
+def test_names_that_opencv_crashes_on(call: Call, tmp_path: Path) -> None:
+    odd, plain_name = os.fsdecode(bytes(tmp_path) + b"/\xff.avi"), tmp_path / "plain.avi"
+    motion_jpeg(plain_name, [plain(40)])
+    plain_name.rename(odd)
+    done = call("detect", RESNET, odd)
+    assert done.code == 5
+    assert "the name of a film must be UTF-8, as OpenCV takes no other; rename it" in done.err
+    with pytest.raises(InputInvalid, match="must be UTF-8"):
+        FilmSink(odd)
 
 
 def test_names_of_cameras(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,6 +132,14 @@ def test_a_form_that_is_none() -> None:
         pictures.encode(RANDOM, ".gif")
 
 
+@pytest.mark.parametrize("suffix", [".jpg", ".webp"])
+def test_a_form_that_is_too_small_for_it(suffix: str) -> None:
+    wide = np.zeros((1, 70_000, 3), np.uint8)
+    with pytest.raises(InputInvalid, match=rf"70000 x 1 cannot be written as \{suffix}, .*choose \.png"):
+        pictures.encode(wide, suffix)
+    assert pictures.encode(wide, ".png")
+
+
 def test_writing_is_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "a.png"
     pictures.write(target, RANDOM)

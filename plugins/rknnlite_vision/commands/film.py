@@ -23,6 +23,7 @@ from ..streams.figures import Report
 from ..streams.pipeline import Pipeline
 from ..streams.sinks import FilmSink, FolderSink
 from ..streams.sources import FilmSource
+from ..streams.stages import PipelineFailed
 from .looker import Looking, Seen
 from .options import UNSURE
 from .sources import FILMS, StreamSource
@@ -57,6 +58,10 @@ def look_at_film(
             pipeline.run()
         except KeyboardInterrupt:
             interrupted = True
+        except PipelineFailed as error:
+            if isinstance(error.__cause__, BrokenPipeError):  # whoever reads our documents has had enough
+                raise error.__cause__ from None
+            raise
     report = pipeline.report
     if not report.pictures and not interrupted:
         raise InputInvalid(f"{source.address} gives no picture")

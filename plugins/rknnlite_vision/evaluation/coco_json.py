@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,8 @@ _FOLDERS = (
 )
 """Where pictures lie beside the file, as people keep them; those after ``file_name`` of COCO itself among them."""
 _MOST = 1 << 30  # bytes
+_LARGEST = 1e12
+"""Of a number of an annotation: its square, and areas of such sides, are numbers still."""
 
 
 def is_coco(path: Path) -> bool:
@@ -48,21 +49,21 @@ def read_coco(path: Path, pictures: Path | None = None, keypoints: bool = False)
         InputInvalid: it is no such file, something in it is damaged (its place is told), or there are no pictures.
     """
     data = _read(path)
-    categories = {
-        _int(row, "id", f"categories[{n}]", path): str(row.get("name", row["id"]))
-        for n, row in enumerate(data["categories"])
-        if not keypoints or row.get("keypoints")
-    }
+    categories: dict[int, str] = {}
+    for n, row in enumerate(data["categories"]):
+        if not keypoints or row.get("keypoints"):
+            number = _int(row, "id", f"categories[{n}]", path)
+            _keep(categories, number, str(row.get("name", number)), f"categories[{n}]", path)
     if not categories:
         raise InputInvalid(f"{path} has no categories{' with keypoints' if keypoints else ''}")
     ids = sorted(categories)
     places = {number: place for place, number in enumerate(ids)}
-    names = {}
+    names: dict[int, str] = {}
     for n, row in enumerate(data["images"]):
         file = row.get("file_name")
         if not isinstance(file, str) or not file:
             raise InputInvalid(f"{path}: images[{n}] has no file_name")
-        names[_int(row, "id", f"images[{n}]", path)] = file
+        _keep(names, _int(row, "id", f"images[{n}]", path), file, f"images[{n}]", path)
     if not names:
         raise InputInvalid(f"{path} has no images")
     rows: dict[int, list[tuple[Any, ...]]] = {number: [] for number in names}
@@ -106,9 +107,18 @@ def _int(row: Mapping[str, Any], key: str, where: str, path: Path) -> int:
     return value
 
 
+def _keep(names: dict[int, str], number: int, name: str, where: str, path: Path) -> None:
+    """Add a name; the same again is no harm, as merged files have it, but another makes annotations ambiguous."""
+    before = names.setdefault(number, name)
+    if before != name:
+        raise InputInvalid(
+            f"{path}: {where}: id {number} is that of {shown(before, 60)} already; number them anew"
+        )
+
+
 def _numbers(value: Any, count: int, name: str, where: str, path: Path) -> list[float]:
     good = isinstance(value, list) and all(
-        isinstance(number, (int, float)) and math.isfinite(number) for number in value
+        isinstance(number, (int, float)) and abs(number) <= _LARGEST for number in value
     )
     if not good or (count and len(value) != count) or (not count and len(value) % 3):
         wanted = f"{count} numbers" if count else "x, y and visibility of each point"

@@ -30,6 +30,14 @@ def read_folders(folder: Path) -> Labelled:
     return Labelled(pictures, answers)
 
 
+def _rows(text: str, path: Path) -> list[list[str]]:
+    """Of a table with commas, whatever ends its lines."""
+    try:
+        return list(csv.reader(io.StringIO(text, newline=None)))
+    except csv.Error as error:
+        raise InputInvalid(f"{path} is no table of file, comma, answer: {error}") from None
+
+
 def read_table(path: Path, pictures: Path | None = None) -> Labelled:
     """A table of a file and its answer in each line, between them a tab, in ``.csv`` a comma.
 
@@ -44,7 +52,7 @@ def read_table(path: Path, pictures: Path | None = None) -> Labelled:
     except (OSError, ValueError) as error:
         raise InputInvalid(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if path.suffix.lower() == ".csv":
-        rows = list(csv.reader(io.StringIO(text)))
+        rows = _rows(text, path)
     else:
         rows = [line.split("\t", 1) for line in text.splitlines()]
     found: list[tuple[str, str]] = []

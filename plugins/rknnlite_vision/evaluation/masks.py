@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 __all__ = ["drawn", "polygon_mask", "runs_mask"]
 
 Array = NDArray[Any]
-_MOST = 1e6  # pixels from the corner of a picture
+_MOST = 1e6  # pixels from the corner of a picture, and of all edges of an outline
+_LONGEST = 60  # bits of a compressed run before its last five
 _FINE = 5
 """Polygons are drawn on a grid so many times as fine, whose points are then taken to columns of pixels."""
 
@@ -25,13 +26,24 @@ def drawn(outline: Any, height: int, width: int) -> Array:
         return runs_mask(counts, height, width)
     if not isinstance(outline, list) or not outline:
         raise ValueError("neither polygons nor runs")
-    parts = [np.array(polygon, np.float64) for polygon in outline]
+    try:
+        parts = [np.array(polygon, np.float64) for polygon in outline]
+    except (OverflowError, TypeError):
+        raise ValueError("a polygon is no list of numbers") from None
     if any(part.ndim != 1 or part.size < 6 or part.size % 2 or not np.isfinite(part).all() for part in parts):
         raise ValueError("a polygon is no list of x, y of three corners or more")
     if any(np.abs(part).max() > _MOST for part in parts):
         raise ValueError("a polygon far outside of the picture")
+    if sum(map(_length, parts)) > _MOST:  # each pixel of it takes time and memory
+        raise ValueError(f"polygons with edges of more than {_MOST:.0f} pixels together")
     mask: Array = np.any([polygon_mask(part.reshape(-1, 2), height, width) for part in parts], axis=0)
     return mask
+
+
+def _length(polygon: Array) -> float:
+    """Pixels of its edges, [2 n] of x, y."""
+    corners = polygon.reshape(-1, 2)
+    return float(np.abs(corners - np.roll(corners, 1, axis=0)).max(axis=1).sum())
 
 
 def runs_mask(counts: Union[Sequence[int], str], height: int, width: int) -> Array:
@@ -44,9 +56,15 @@ def runs_mask(counts: Union[Sequence[int], str], height: int, width: int) -> Arr
         array([[0, 1],
                [1, 0]])
     """
-    lengths = np.array(_runs(counts) if isinstance(counts, str) else counts, np.int64)
-    if (lengths < 0).any() or lengths.sum() != height * width:
-        raise ValueError(f"runs of {lengths.sum()} pixels, the picture has {height * width}")
+    pixels = height * width
+    try:
+        lengths = np.array(_runs(counts) if isinstance(counts, str) else counts, np.int64)
+    except (OverflowError, TypeError):
+        raise ValueError("runs are no list of whole numbers of 64 bits") from None
+    if lengths.ndim != 1 or ((lengths < 0) | (lengths > pixels)).any():  # sums of 64 bits turn over
+        raise ValueError(f"runs are not each from 0 to the {pixels} pixels of the picture")
+    if lengths.sum() != pixels:
+        raise ValueError(f"runs of {lengths.sum()} pixels, the picture has {pixels}")
     values = np.arange(len(lengths)) % 2 == 1
     mask: Array = np.repeat(values, lengths).reshape(width, height).T
     return mask
@@ -63,6 +81,8 @@ def _runs(text: str) -> list[int]:
         bits = ord(char) - 48
         if not 0 <= bits < 64:
             raise ValueError(f"{char!r} is no character of compressed runs")
+        if shift > _LONGEST:
+            raise ValueError("a compressed run has more than 64 bits")
         value |= (bits & 31) << shift
         shift += 5
         if not bits & 32:

@@ -11,12 +11,13 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import InputInvalid
+from rknnlite.errors import InputInvalid, one_line
 
 __all__ = ["Labelled", "Things", "Truth", "found_pictures"]
 
 Array = NDArray[Any]
 _SHOWN = 5
+_LONGEST = 100  # characters of a name in a message
 
 
 @dataclass(frozen=True)
@@ -121,15 +122,16 @@ def found_pictures(
         plain = os.path.normpath(name)
         if Path(plain).is_absolute() or plain.startswith(".."):
             raise InputInvalid(f"{told_by}: {name!r} is outside of the folder of pictures; give names in it")
-        path = next((folder / plain for folder in folders if (folder / plain).is_file()), None)
+        places = (folder / plain for folder in folders)
+        path = next((place for place in places if os.path.isfile(place)), None)  # noqa: PTH113  names too long for Path
         if path is None:
             absent.append(name)
         else:
             there[name] = path
     if names and not there:
-        shown = ", ".join(absent[:_SHOWN])
-        places = ", ".join(map(str, folders))
+        some = ", ".join(one_line(name[:_LONGEST]) for name in absent[:_SHOWN])
+        where = ", ".join(map(str, folders))
         raise InputInvalid(
-            f"{told_by}: none of its {len(names)} pictures ({shown}, ...) is in {places}; say --pictures FOLDER"
+            f"{told_by}: none of its {len(names)} pictures ({some}, ...) is in {where}; say --pictures FOLDER"
         )
     return there, absent

@@ -19,6 +19,7 @@ __all__ = ["labels_beside", "read_yolo"]
 
 _LISTS = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
 _MOST_CLASSES = 100_000
+_FARTHEST = 1e3  # times the picture's width or height
 
 
 def labels_beside(folder: Path) -> tuple[Path, Path] | None:
@@ -101,7 +102,7 @@ def _numbers(words: list[str], where: str) -> list[float]:
     good = (
         kind == int(kind if np.isfinite(kind) else -1)
         and 0 <= kind < _MOST_CLASSES
-        and np.isfinite(values).all()
+        and bool((np.abs(values) <= _FARTHEST).all())
     )
     if good and len(values) == 4:
         return [kind, *values.tolist()]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rknnlite.errors import InputInvalid, ParamInvalid
 
 from .. import pictures
-from .sources import opencv
+from .sources import film_name, opencv
 
 __all__ = ["FilmSink", "FolderSink", "nowhere"]
 
@@ -40,7 +40,8 @@ class FilmSink:
 
     Raises:
         ParamInvalid: another ending. BackendUnavailable: OpenCV is not installed.
-        InputInvalid: from a call: the film cannot be written, or a picture is not of the size of those before.
+        InputInvalid: its name is not UTF-8; from a call: the film cannot be written, or a picture is not of the size of
+            those before.
 
     Examples:
         >>> FilmSink("found.txt")
@@ -50,7 +51,7 @@ class FilmSink:
     """
 
     def __init__(self, path: str | os.PathLike[str], rate: float = 25.0, draw: Optional[Draw] = None) -> None:
-        self.path, self._rate, self._draw = Path(path), rate, draw
+        self.path, self._rate, self._draw = Path(film_name(path)), rate, draw
         if self.path.suffix.lower() not in _CODES:
             raise ParamInvalid(f"{path}: a film is called {', '.join(_CODES)}")
         self._cv2 = opencv("writing films")

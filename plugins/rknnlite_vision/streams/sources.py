@@ -16,7 +16,7 @@ from rknnlite.extras import missing
 
 from .. import pictures
 
-__all__ = ["FilmSource", "FolderSource", "is_camera", "opencv"]
+__all__ = ["FilmSource", "FolderSource", "film_name", "is_camera", "opencv"]
 
 Array = NDArray[Any]
 _BROKEN = 10
@@ -41,6 +41,23 @@ def opencv(what: str) -> Any:
     except ImportError as error:
         raise missing("cpu", f"{what} needs OpenCV", error) from None
     return cv2
+
+
+def film_name(name: str | os.PathLike[str]) -> str:
+    """The name as OpenCV takes it, whose reader and writer crash on one that is not UTF-8. Raises InputInvalid.
+
+    Examples:
+        >>> film_name(Path("film.avi"))
+        'film.avi'
+    """
+    text = os.fspath(name)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputInvalid(
+            f"{text}: the name of a film must be UTF-8, as OpenCV takes no other; rename it"
+        ) from None
+    return text
 
 
 class FolderSource:
@@ -89,7 +106,7 @@ class FilmSource:
     """
 
     def __init__(self, name: str | int, size: Optional[tuple[int, int]] = None) -> None:
-        text = os.fspath(name) if not isinstance(name, int) else str(name)
+        text = str(name) if isinstance(name, int) else film_name(name)
         camera = text.isdigit() or is_camera(text)
         self.name = f"camera {text}" if text.isdigit() else text
         self.live = camera or text.lower().startswith(_LIVE)
