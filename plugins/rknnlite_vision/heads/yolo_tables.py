@@ -44,6 +44,8 @@ _MOST_CLASSES = 1e6
 _FIRST = 16
 """Pixels that integers of places must reach; what shares one scale with shares of the picture is smaller: angles, coefficients."""
 
+_EXPORT = "export the network with its places in pixels, as for ONNX"
+
 _ROWS = 300
 """Rows that such networks give unless they were exported for another number."""
 
@@ -83,6 +85,8 @@ class Table(Yolo):
         boxes = self.stored.real(table[:4].take(found.cells, axis=1))
         if self._pixels != (1, 1):
             boxes *= np.array(self._pixels * 2, np.float32)[:, None]
+        else:
+            refuse_shares(boxes.T, self.family, _EXPORT)
         if self.turned:
             angle = self.stored.real(table[-1:].take(found.cells, axis=1))
             return Boxes(np.concatenate([boxes, angle]).T, found.scores, found.classes, found.cells)
@@ -104,6 +108,7 @@ class WithObjectness(Yolo):
         refuse_logits(table[0, 4], self.stored)
         found = objects(table[:, : 5 + self.classes], self.stored, limits)
         boxes = self.stored.real(table[0, :4].take(found.cells, axis=1))
+        refuse_shares(boxes.T, self.family, _EXPORT)
         return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
 
 
@@ -128,13 +133,19 @@ class Rows(Yolo):
         found = self.stored.real(table[places])
         numbers = np.isfinite(found[:, :6]).all(axis=1)
         places, found = places[numbers], found[numbers]
-        if len(found) and np.abs(found[:, :4]).max() <= SHARES:
-            raise InputInvalid(
-                f"{self.family}: all {len(found)} boxes lie within {np.abs(found[:, :4]).max():.3g} pixels of the corner; "
-                "these are shares of the picture and no pixels: rows of RT-DETR have the hint rtdetr"
-            )
+        refuse_shares(found[:, :4], self.family, "rows of RT-DETR have the hint rtdetr")
         boxes = found[:, [0, 1, 2, 3, 6]] if self.turned else found[:, :4]
         return Boxes(boxes, found[:, 4], numbered(found[:, 5], self.stored, self.family), places)
+
+
+def refuse_shares(places: Array, family: str, remedy: str) -> None:
+    """Raise InputInvalid where what was taken for pixels of boxes, [n, 4], are shares of the picture."""
+    finite = np.abs(places[np.isfinite(places).all(axis=1)])
+    if len(finite) and finite.max() <= SHARES:
+        raise InputInvalid(
+            f"{family}: all {len(finite)} boxes lie within {finite.max():.3g} pixels of the corner; these are shares of the "
+            f"picture and no pixels: {remedy}"
+        )
 
 
 def numbered(
