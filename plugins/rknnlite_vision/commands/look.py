@@ -47,7 +47,7 @@ class Look(Command):
         return [str(found["label"]), f"{found['score']:.3f}"]
 
     def open(self, args: argparse.Namespace, count: Optional[int]) -> Looker:
-        """The network, for so many pictures; None: nobody knows how many."""
+        """The network, for so many pictures; None: of an unknown number."""
         return open_looker(args, limits_of(args), self.tasks, count)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:

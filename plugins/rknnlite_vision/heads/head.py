@@ -92,7 +92,7 @@ class Head(abc.ABC):
         """Attributes in the order of the network: shapes, and quantisation of integers."""
         self._types = [attr.dtype.numpy for attr in outputs]
         self.labels: Sequence[str] = ()
-        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets them where anybody says them."""
+        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets those that are given."""
 
     def decode(self, outputs: Sequence[Array], limits: Limits = Limits()) -> list[Result]:
         """One result for each picture of the batch, places in pixels of the network's input.

@@ -25,7 +25,7 @@ __all__ = [
     "Rows",
     "Table",
     "WithObjectness",
-    "corners_of",
+    "about_centres",
     "numbered",
     "precise",
     "rows",
@@ -50,8 +50,8 @@ _ROWS = 300
 """Rows that such networks give unless they were exported for another number."""
 
 
-def corners_of(boxes: Array) -> Array:
-    """Centres and sizes [4, n] to corners [n, 4]."""
+def about_centres(boxes: Array) -> Array:
+    """Centres and sizes [4, n] as corners [n, 4]."""
     half = boxes[2:] / 2
     return np.concatenate([boxes[:2] - half, boxes[:2] + half]).T
 
@@ -90,7 +90,7 @@ class Table(Yolo):
         if self.turned:
             angle = self.stored.real(table[-1:].take(found.cells, axis=1))
             return Boxes(np.concatenate([boxes, angle]).T, found.scores, found.classes, found.cells)
-        return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
+        return Boxes(about_centres(boxes), found.scores, found.classes, found.cells)
 
 
 class WithObjectness(Yolo):
@@ -109,7 +109,7 @@ class WithObjectness(Yolo):
         found = objects(table[:, : 5 + self.classes], self.stored, limits)
         boxes = self.stored.real(table[0, :4].take(found.cells, axis=1))
         refuse_shares(boxes.T, self.family, _EXPORT)
-        return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
+        return Boxes(about_centres(boxes), found.scores, found.classes, found.cells)
 
 
 SHARES = 1.5
