@@ -178,7 +178,7 @@ def compiled(form: Form, folder: Path) -> Callable[[Frame], np.ndarray] | None:
     library = folder / "vision_decode.so"
     if not library.exists():
         source = Path(__file__).with_suffix(".cc")
-        subprocess.run(["g++", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+        subprocess.run(["g++", "-O3", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
     call = ctypes.CDLL(str(library)).decode
     names = ("sides", "scores", "sum") * 3
     zeros = (ctypes.c_int * 9)(*(QUANT[name].zero_point for name in names))
