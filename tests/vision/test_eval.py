@@ -339,3 +339,20 @@ def test_an_onnx_file_whose_input_has_no_fixed_size_is_told(call: Call, scene: P
     result = call("eval", tmp_path / "free.onnx", scene)
     assert result.code == 3
     assert "input x is tensor(float) ['n', 3, 'h', 'w']; export it with float32 of a fixed size" in result.err
+
+
+def test_an_onnx_file_that_gives_numbers_of_classes_is_refused(
+    call: Call, scene: Path, tmp_path: Path
+) -> None:
+    needs("onnx", "onnxruntime")
+    import onnx
+
+    make, kinds = onnx.helper, onnx.TensorProto
+    x = make.make_tensor_value_info("x", kinds.FLOAT, [1, 3, 32, 32])
+    y = make.make_tensor_value_info("y", kinds.INT64, [1, 1, 32, 32])
+    graph = make.make_graph([make.make_node("ArgMax", ["x"], ["y"], axis=1)], "g", [x], [y])
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, str(tmp_path / "regions.onnx"))
+    result = call("eval", tmp_path / "regions.onnx", scene)
+    assert result.code == 3
+    assert "output y [1, 1, 32, 32] is INT64 with no scale" in result.err
