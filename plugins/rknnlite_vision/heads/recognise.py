@@ -87,6 +87,8 @@ def recognise(
 def _check(attr: TensorAttr, batch: int) -> None:
     """Raise UnknownHead for an output of which no decoder could tell what its numbers mean, or to which picture they belong."""
     what = f"output {attr.name} {list(attr.dims)}"
+    if not attr.n_elems:
+        raise UnknownHead(f"{what} holds no numbers")
     scaled = attr.quant is not None and 0 < attr.quant.scale < np.inf
     if not attr.dtype.is_float and not (attr.dtype in _INTEGERS and scaled):
         scale = f"the scale {attr.quant.scale:g}" if attr.quant else "no scale"
