@@ -60,9 +60,8 @@ class Look(Command):
             files = (
                 targets([source.path or source.name for source in sources], args.out) if args.out else None
             )
-            first = (
-                [_pixels(sources[0])] if len(sources) == 1 else []
-            )  # what is wrong is told before a model is loaded
+            # what is wrong with the only picture is told before a model is loaded
+            first = [sources[0].pixels()] if len(sources) == 1 else []
             looker = opened.enter_context(contextlib.closing(self.open(args, len(sources))))
             viewer = viewing(args, console, opened)
             if files:
@@ -110,10 +109,6 @@ class Look(Command):
                 f"{len(sources)} pictures in {seconds:.1f} s, {len(sources) / seconds:.1f} per second"
             )
         return Exit.DATA if wrong else Exit.OK
-
-
-def _pixels(source: PictureSource) -> Array:
-    return source.pixels()
 
 
 def _pixels_or_error(source: PictureSource) -> Union[Array, RknnError]:

@@ -103,7 +103,7 @@ def _boxes(looking: Looking, truth: Truth, step: Callable[[], None], found: Meas
     masks = CocoScore(truth, MASKS) if with_masks else None
     for n, result in _results(looking, truth, step, found):
         assert isinstance(result, Detections)
-        places = kinds[np.clip(result.classes, 0, len(kinds) - 1)]
+        places = np.append(kinds, -1)[np.minimum(result.classes, len(kinds))]
         rows = places >= 0
         known = dataclasses.replace(result[rows], classes=places[rows])
         score.add(n, known)
