@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .heads.resampling import around
 from .rectangles import lying
 from .results import Detections
 
@@ -53,8 +54,8 @@ def _turned(picture: Array, box: Array) -> Array:
     along = (((np.arange(columns) + 0.5) / columns - 0.5) * width).astype(np.float32)
     down = (((np.arange(rows) + 0.5) / rows - 0.5) * height).astype(np.float32)[:, None]
     cos, sin = np.float32(np.cos(angle)), np.float32(np.sin(angle))
-    left, right, far = _around(along * cos - down * sin + np.float32(x), picture.shape[1])
-    upper, lower, deep = _around(along * sin + down * cos + np.float32(y), picture.shape[0])
+    left, right, far = around(along * cos - down * sin + np.float32(x), picture.shape[1])
+    upper, lower, deep = around(along * sin + down * cos + np.float32(y), picture.shape[0])
     turned = np.empty((rows, columns, picture.shape[2]), np.uint8)
     for channel in range(picture.shape[2]):
         pixels = picture[..., channel]
@@ -62,10 +63,3 @@ def _turned(picture: Array, box: Array) -> Array:
         bottom = pixels[lower, left] * (1 - far) + pixels[lower, right] * far
         turned[..., channel] = np.rint(top * (1 - deep) + bottom * deep)
     return turned
-
-
-def _around(places: Array, size: int) -> tuple[Array, Array, Array]:
-    """The two pixels whose middles lie around a place, and how far it is from the first."""
-    at = (places - np.float32(0.5)).clip(0, size - 1)
-    first = at.astype(np.intp)
-    return first, np.minimum(first + 1, size - 1), at - first

@@ -37,7 +37,7 @@ COCO = tuple(name.strip() for name in _COCO.replace(",\n", ",").split(","))
 
 
 def labels_for(head: Head, given: Optional[LabelSource], stored: str) -> list[str]:
-    """Names for the classes of a head, its own where nobody says others; empty where it has none.
+    """Names for the classes of a head, its own where neither the caller nor the file gives others; empty where it has none.
 
     Args:
         given: a list, a file, or ``"coco"``; None: those in ``stored``.

@@ -77,7 +77,7 @@ class VisionModel:
         self.head = head or recognise(context.inputs, context.outputs, hint)
         self.preparation = preparation or Preparation.of(context, way=way_of(self.head))
         self.labels: list[str] = labels_for(self.head, labels, context.custom_string)
-        """Names of the classes in their order; empty where nobody knows them."""
+        """Names of the classes in their order; empty where neither the caller nor the file gives them."""
         self.head.labels = self.labels
         self._told = False
 
@@ -178,7 +178,7 @@ class VisionModel:
 
 
 def way_of(head: Head) -> Way:
-    """How a picture is put into the input of a network, where nobody says it."""
+    """How a picture is put into the input of a network without a word from the caller."""
     if head.lines:
         return Way.LINE
     return _WAYS.get(head.task, Way.LETTERBOX)

@@ -124,15 +124,11 @@ class Placement:
         return moved
 
     def pixels_back(self, pixels: Array) -> Array:
-        """The nearest value of a map [height, width] of the whole input for each pixel of the picture."""
+        """Of maps or masks [..., height, width] of the whole input the nearest value for each pixel of the picture."""
         height, width = pixels.shape[-2:]
         rows = self._source(self.picture[1], self.scale_y, self.top, height / self.network[1], height)
         columns = self._source(self.picture[0], self.scale_x, self.left, width / self.network[0], width)
         return pixels[..., rows[:, None], columns]
-
-    def masks_back(self, masks: Array) -> Array:
-        """Masks [n, height, width] of the whole input for the pixels of the picture."""
-        return self.pixels_back(masks)
 
     @staticmethod
     def _source(count: int, scale: float, start: float, share: float, size: int) -> NDArray[np.intp]:

@@ -78,7 +78,7 @@ class Detections:
             boxes=placement.boxes_back(self.boxes),
             keypoints=points,
             rotated=None if self.rotated is None else placement.rotated_back(self.rotated),
-            masks=None if self.masks is None else placement.masks_back(self.masks),
+            masks=None if self.masks is None else placement.pixels_back(self.masks),
         )
 
 

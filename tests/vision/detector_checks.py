@@ -23,7 +23,7 @@ ALL = Limits(score=0.25, overlap=1.0, most=10_000)
 
 def head(outputs: list[Array], hint: str = "", quants: Any = None) -> Head:
     """What is recognised."""
-    return recognise(made.IMAGE, made.attributes(outputs, quants), hint)
+    return recognise(made.images(len(outputs[0])), made.attributes(outputs, quants), hint)
 
 
 def found(outputs: list[Array], hint: str = "", limits: Limits = ALL) -> Detections:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from rknnlite_vision import pictures
 from rknnlite_vision.commands import contestants, looker
+from rknnlite_vision.evaluation.measuring import measure
+from rknnlite_vision.evaluation.truth import Things, Truth
 from rknnlite_vision.heads.head import Task
 from rknnlite_vision.results import Classes, Detections, Words
 
@@ -339,3 +342,35 @@ def test_an_onnx_file_whose_input_has_no_fixed_size_is_told(call: Call, scene: P
     result = call("eval", tmp_path / "free.onnx", scene)
     assert result.code == 3
     assert "input x is tensor(float) ['n', 3, 'h', 'w']; export it with float32 of a fixed size" in result.err
+
+
+def test_an_onnx_file_that_gives_numbers_of_classes_is_refused(
+    call: Call, scene: Path, tmp_path: Path
+) -> None:
+    needs("onnx", "onnxruntime")
+    import onnx
+
+    make, kinds = onnx.helper, onnx.TensorProto
+    x = make.make_tensor_value_info("x", kinds.FLOAT, [1, 3, 32, 32])
+    y = make.make_tensor_value_info("y", kinds.INT64, [1, 1, 32, 32])
+    graph = make.make_graph([make.make_node("ArgMax", ["x"], ["y"], axis=1)], "g", [x], [y])
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, str(tmp_path / "regions.onnx"))
+    result = call("eval", tmp_path / "regions.onnx", scene)
+    assert result.code == 3
+    assert "output y [1, 1, 32, 32] is INT64 with no scale" in result.err
+
+
+@pytest.mark.parametrize(("kind", "right"), [(0, 1.0), (5, 0.0)])
+def test_a_class_without_a_label_is_not_taken_for_the_last_one(
+    tmp_path: Path, kind: int, right: float
+) -> None:
+    plain(tmp_path / "one.png")
+    truth = Truth(["cup"], [1], [tmp_path / "one.png"], [Things.of([0], [[2, 2, 8, 8]])])
+    found = Detections(np.array([[2, 2, 10, 10]]), np.array([0.9]), np.array([kind]))
+    head = SimpleNamespace(task=Task.DETECT, classes=0)  # rows, which name any number of a class
+    looking = SimpleNamespace(
+        model=SimpleNamespace(head=head, labels=["cup"]), results=lambda items: ((n, found) for n, _ in items)
+    )
+    measured = measure(looking, truth, lambda: None)
+    assert measured.numbers["AP"] == pytest.approx(right)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rknnlite_vision.heads.head import UnknownHead
+from rknnlite_vision.heads.head import Limits, Task, UnknownHead
 from rknnlite_vision.heads.recognise import hint_of, recognise
 from rknnlite_vision.results import Detections
 
@@ -98,6 +98,99 @@ def test_pixels_and_scores_in_one_coarse_scale_are_refused_with_the_remedy() -> 
         recognise(IMAGE, coarse)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "quant"),
+    [
+        (DType.INT64, None),  # what an ArgMax gives
+        (DType.INT8, None),
+        (DType.INT32, QuantParams(0.1, 0)),
+        (DType.INT8, QuantParams(0.0, 0)),
+        (DType.INT8, QuantParams(-0.1, 0)),
+        (DType.UINT8, QuantParams(float("nan"), 0)),
+    ],
+)
+@pytest.mark.parametrize("dims", [(1, 1, 128, 128), (1, 1000), (1, 84, 336)])
+def test_integers_that_mean_no_real_numbers_are_refused(
+    dtype: DType, quant: QuantParams, dims: tuple[int, ...]
+) -> None:
+    whole = [TensorAttr(0, "output0", dims, dtype, Layout.UNDEFINED, quant)]
+    with pytest.raises(UnknownHead, match=rf"output0 .* is {dtype.short} with .*scale"):
+        recognise(IMAGE, whole, tasks=[Task.SEMANTIC])
+
+
+@pytest.mark.parametrize("dims", [(2, 84, 336), (26, 1, 37), (), (8, 1000), (1, 0)])
+def test_outputs_of_another_batch_than_the_input_are_refused(dims: tuple[int, ...]) -> None:
+    with pytest.raises(UnknownHead, match=r"must be the 1 of the input|no decoder here knows|no numbers"):
+        recognise(IMAGE, outputs(dims))
+
+
+def test_sides_on_strides_of_other_detectors_are_not_taken_for_yolos() -> None:
+    fcos = outputs(*((1, c, 256 // s, 256 // s) for s in (8, 16, 32, 64, 128) for c in (80, 4, 1)))
+    picture = [TensorAttr(0, "images", (1, 256, 256, 3), DType.UINT8, Layout.NHWC)]
+    with pytest.raises(UnknownHead, match="no decoder here knows"):
+        recognise(picture, fcos)
+
+
+def test_joined_maps_with_four_sides_are_not_those_of_sixty_four() -> None:
+    with pytest.raises(UnknownHead, match="not those of yolo26"):
+        recognise(IMAGE, maps(84), "yolo26")
+
+
+def test_joined_maps_hold_logits_whatever_the_hint() -> None:
+    with pytest.raises(UnknownHead, match="not those of yolov8-probabilities"):
+        recognise(IMAGE, maps(144), "yolov8-probabilities")
+
+
+def test_semantic_masks_go_by_the_layout_where_classes_are_as_many_as_pixels() -> None:
+    dims, numbers = (1, 128, 128, 128), np.zeros((1, 128, 128, 128), np.float32)
+    numbers[0, 3, 5, 7] = 1
+    found = {}
+    for layout in (Layout.NCHW, Layout.NHWC):
+        head = recognise(IMAGE, [TensorAttr(0, "output", dims, DType.FLOAT32, layout)], "semantic")
+        (found[layout],) = head.decode([numbers])
+    assert (found[Layout.NCHW].classes[5, 7], found[Layout.NHWC].classes[3, 5]) == (3, 7)
+
+
+def test_arrays_of_another_element_type_are_refused() -> None:
+    quant = QuantParams(1 / 256, -128)
+    scores = [TensorAttr(0, "scores", (1, 10), DType.INT8, Layout.UNDEFINED, quant)]
+    head = recognise(IMAGE, scores)
+    with pytest.raises(InputInvalid, match="output scores is uint8, must be int8 as stored, or a float"):
+        head.decode([np.zeros((1, 10), np.uint8)])
+    for kind in (np.float32, np.float16, np.int8):
+        assert head.decode([np.zeros((1, 10), kind)])
+
+
+@pytest.mark.parametrize("hint", ["yolov8-logits", "rtdetr-logits"])
+def test_scores_behind_a_sigmoid_are_compared_behind_it(hint: str) -> None:
+    dims = [(1, 84, 336)] if "yolo" in hint else [(1, 300, 4), (1, 300, 80)]
+    head = recognise(IMAGE, outputs(*dims), hint)
+    arrays = [np.full(d, -9, np.float32) for d in dims]
+    places = arrays[0][0, :4, 7] if "yolo" in hint else arrays[0][0, 7]
+    places[:] = 50, 50, 20, 20
+    scores = arrays[0][0, 4:, 7] if "yolo" in hint else arrays[1][0, 7]
+    least = np.log(0.3 / 0.7)
+    scores[1] = least - 2e-5
+    assert len(head.decode(arrays, Limits(score=0.3))[0]) == 0
+    scores[1] = least + 2e-5
+    assert len(head.decode(arrays, Limits(score=0.3))[0]) == 1
+
+
+@pytest.mark.parametrize("dims", [(1, 84, 336), (1, 1008, 85)])
+def test_floats_of_tables_that_are_shares_of_the_picture_are_refused(dims: tuple[int, ...]) -> None:
+    table = np.zeros(dims, np.float32)
+    numbers = table[0] if dims[1] == 84 else table[0].T
+    numbers[:, 9] = 0.9
+    head = recognise(IMAGE, outputs(dims))
+    with pytest.raises(
+        InputInvalid, match=r"all 1 boxes lie within 0.9 pixels of the corner.*in pixels, as for ONNX"
+    ):
+        head.decode([table])
+    numbers[:4, 9] = 50, 60, 20, 30
+    (found,) = head.decode([table])
+    assert isinstance(found, Detections) and found.boxes.tolist() == [[40, 45, 60, 75]]
+
+
 def test_longer_words_of_a_name_go_first() -> None:
     assert hint_of("yolov8n-pose_rk3588.rknn") == "yolov8-pose"
     assert hint_of("yolov8s-worldv2.rknn") == "yolo-world"
@@ -143,6 +236,8 @@ def test_tables_of_older_toolkits_have_a_last_dimension_of_1(
     plain, older = (recognise(IMAGE, outputs(*dims), hint) for dims in (shapes, [(*s, 1) for s in shapes]))
     assert older.family == plain.family
     arrays = [np.ones(shape, np.float32) for shape in shapes]
+    if hint != "rtdetr":  # whose places are shares of the picture
+        (arrays[0][:, :4] if shapes[0][1] < 100 else arrays[0][..., :4])[:] = 9
     (ours,), (theirs,) = older.decode([a[..., None] for a in arrays]), plain.decode(arrays)
     assert isinstance(ours, Detections) and isinstance(theirs, Detections) and len(ours) > 0
     np.testing.assert_array_equal(ours.boxes, theirs.boxes)

@@ -54,7 +54,7 @@ HEADS: dict[str, tuple[list[Array], str]] = {
 
 def head(outputs: list[Array], hint: str = "", quants: Any = None, **options: Any) -> Head:
     """What is recognised."""
-    return recognise(made.IMAGE, made.attributes(outputs, quants), hint, **options)
+    return recognise(made.images(len(outputs[0])), made.attributes(outputs, quants), hint, **options)
 
 
 def found(outputs: list[Array], hint: str = "", limits: Limits = LIMITS, **options: Any) -> Detections:

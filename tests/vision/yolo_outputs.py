@@ -16,7 +16,14 @@ STRIDES = (8, 16, 32)
 GRIDS = [(SIZE[1] // s, SIZE[0] // s) for s in STRIDES]
 CELLS = sum(h * w for h, w in GRIDS)
 CLASSES, BINS, POINTS, PROTOTYPES = 5, 16, 17, 32
-IMAGE = [TensorAttr(0, "images", (1, SIZE[1], SIZE[0], 3), DType.UINT8, Layout.NHWC)]
+
+
+def images(batch: int) -> list[TensorAttr]:
+    """The input of a network that takes so many pictures."""
+    return [TensorAttr(0, "images", (batch, SIZE[1], SIZE[0], 3), DType.UINT8, Layout.NHWC)]
+
+
+IMAGE = images(1)
 
 
 def normal(seed: int, *shape: int, scale: float = 1.0, middle: float = 0.0) -> Array:

@@ -164,7 +164,7 @@ class Preparation:
 
         Args:
             picture: RGB uint8 [height, width, 3]; grey without the last axis, or with 1; or a frame.
-            out: an array of an earlier frame to write into, which nobody reads any more; None: a fresh one.
+            out: an array of an earlier frame to write into, which is not needed any more; None: a fresh one.
 
         Raises:
             InputInvalid: no such picture.

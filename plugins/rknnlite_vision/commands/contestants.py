@@ -50,7 +50,7 @@ class Contestant:
             return Looking(open_looker(self.options, limits, tasks, count), None, limits)
         args = self.options
         network: Any = OnnxNetwork(self.file)
-        head = recognise(network.inputs, network.outputs, args.hint, name=self.file.name)
+        head = recognise(network.inputs, network.outputs, args.hint, name=self.file.name, tasks=tasks)
         steps = {name: value for name, value in (("mean", args.mean), ("std", args.std)) if value}
         preparation = Preparation.of(
             network, way=Way(args.fit) if args.fit else way_of(head), bgr=args.bgr, **steps

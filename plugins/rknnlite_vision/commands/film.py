@@ -107,7 +107,7 @@ class Frames:
         self._tracks = tracks
         self._index = 0
         self.open = True
-        """Whether nobody has closed the window."""
+        """Whether the window is still open."""
         self.stop: Any = None
         """Ends the pipeline."""
 

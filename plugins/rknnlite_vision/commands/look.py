@@ -47,7 +47,7 @@ class Look(Command):
         return [str(found["label"]), f"{found['score']:.3f}"]
 
     def open(self, args: argparse.Namespace, count: Optional[int]) -> Looker:
-        """The network, for so many pictures; None: nobody knows how many."""
+        """The network, for so many pictures; None: of an unknown number."""
         return open_looker(args, limits_of(args), self.tasks, count)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
@@ -60,9 +60,8 @@ class Look(Command):
             files = (
                 targets([source.path or source.name for source in sources], args.out) if args.out else None
             )
-            first = (
-                [_pixels(sources[0])] if len(sources) == 1 else []
-            )  # what is wrong is told before a model is loaded
+            # what is wrong with the only picture is told before a model is loaded
+            first = [sources[0].pixels()] if len(sources) == 1 else []
             looker = opened.enter_context(contextlib.closing(self.open(args, len(sources))))
             viewer = viewing(args, console, opened)
             if files:
@@ -110,10 +109,6 @@ class Look(Command):
                 f"{len(sources)} pictures in {seconds:.1f} s, {len(sources) / seconds:.1f} per second"
             )
         return Exit.DATA if wrong else Exit.OK
-
-
-def _pixels(source: PictureSource) -> Array:
-    return source.pixels()
 
 
 def _pixels_or_error(source: PictureSource) -> Union[Array, RknnError]:

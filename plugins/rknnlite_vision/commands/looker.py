@@ -112,7 +112,7 @@ def open_looker(
     count: Optional[int],
     remedy: str = "",
 ) -> Looker:
-    """MODEL as the arguments say, for ``count`` pictures (None: nobody knows how many).
+    """MODEL as the arguments say, for ``count`` pictures (None: an unknown number).
 
     Args:
         remedy: what to do about a head of another task; empty: the command for it.

@@ -33,7 +33,9 @@ class Telling:
             "head": head.family,
         }
         if not looker.model.labels and head.classes:
-            console.note(f"nobody names the {head.classes} classes: they are numbered; give --labels FILE")
+            console.note(
+                f"the file names none of its {head.classes} classes: they are numbered; give --labels FILE"
+            )
 
     def document(self, source: str, seen: Seen, index: Optional[int] = None) -> dict[str, Any]:
         """One picture for ``--json``; ``index`` is the number of a frame."""

@@ -103,7 +103,7 @@ def _boxes(looking: Looking, truth: Truth, step: Callable[[], None], found: Meas
     masks = CocoScore(truth, MASKS) if with_masks else None
     for n, result in _results(looking, truth, step, found):
         assert isinstance(result, Detections)
-        places = kinds[np.clip(result.classes, 0, len(kinds) - 1)]
+        places = np.append(kinds, -1)[np.minimum(result.classes, len(kinds))]
         rows = places >= 0
         known = dataclasses.replace(result[rows], classes=places[rows])
         score.add(n, known)
@@ -177,8 +177,8 @@ def kinds_of(model: VisionModel, names: Sequence[str]) -> tuple[Array, list[str]
 def answers_as_classes(model: VisionModel, answers: Sequence[str]) -> tuple[list[int], list[str]]:
     """The number of the class of each answer, -1 for none; and the answers that no class is called.
 
-    Answers are names, of labels such as ``n01440764 tench`` also the first word; or numbers; or, where nobody names classes
-    and there are as many, the sorted names in order.
+    Answers are names, of labels such as ``n01440764 tench`` also the first word; or numbers; or, of a model without labels
+    and as many classes, the sorted names in order.
     """
     kinds = sorted(set(answers))
     places: dict[str, int] = {}

@@ -47,7 +47,7 @@ class OnnxNetwork:
         zeros = [np.zeros(attr.dims, np.float32) for attr in self.inputs]
         names = [entry.name for entry in self._session.get_outputs()]
         self.outputs = [
-            TensorAttr(n, name, array.shape, DType.FLOAT32, Layout.NCHW)
+            TensorAttr(n, name, array.shape, DType.from_numpy(array.dtype), Layout.NCHW)
             for n, (name, array) in enumerate(zip(names, self._run(zeros)))
         ]
 
@@ -62,9 +62,12 @@ class OnnxNetwork:
     def _run(self, arrays: Sequence[Array]) -> list[Array]:
         feeds = {attr.name: array for attr, array in zip(self.inputs, arrays)}
         try:
-            return [np.asarray(value, np.float32) for value in self._session.run(None, feeds)]
+            outputs = [np.asarray(value) for value in self._session.run(None, feeds)]
         except Exception as error:
             raise RknnError(f"onnxruntime could not run {self._path}: {_first_line(error)}") from None
+        return [
+            value.astype(np.float32, copy=False) if value.dtype.kind == "f" else value for value in outputs
+        ]
 
     def infer(self, array: Array, raw: bool = True) -> list[Any]:
         """Outputs of one batch."""

@@ -70,7 +70,7 @@ class Truth:
         ids: their numbers in the file.
         pictures: files, in the order of their numbers.
         things: of each picture.
-        absent: pictures that the file names and nobody has.
+        absent: pictures that the file names and that are not there.
 
     Examples:
         >>> truth = Truth(["cup"], [47], [Path("a.png")], [Things.of([0], [[10, 10, 20, 5]])])

@@ -65,7 +65,7 @@ def passing(
         cells = rows if cells is None else cells[rows]
     elif cells is None:
         cells = rows
-    return Candidates(cells, stored.scores(best), classes)
+    return _sure(Candidates(cells, stored.scores(best), classes), stored, limits)
 
 
 def every(table: Array, stored: Stored, limits: Limits) -> Candidates:
@@ -77,7 +77,15 @@ def every(table: Array, stored: Stored, limits: Limits) -> Candidates:
     cells = best.cells[np.sort(np.argsort(-best.scores, kind="stable")[: limits.most])]
     table = stored.ordered(table.take(cells, axis=1))
     places, classes = np.nonzero(stored.least(limits.score, table.dtype) <= table.T)
-    return Candidates(cells[places], stored.scores(table[classes, places]), classes)
+    return _sure(Candidates(cells[places], stored.scores(table[classes, places]), classes), stored, limits)
+
+
+def _sure(found: Candidates, stored: Stored, limits: Limits) -> Candidates:
+    """Those that pass behind the sigmoid: before it they were compared with a little less."""
+    if not stored.logits:
+        return found
+    kept = found.scores >= np.float32(limits.score)
+    return Candidates(*(part[kept] for part in found))
 
 
 def objects(table: Array, stored: Stored, limits: Limits) -> Candidates:

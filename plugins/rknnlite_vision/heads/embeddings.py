@@ -50,7 +50,7 @@ class Vector(Head):
 
 def embedding(seen: Seen) -> Optional[Head]:
     """One row of numbers, which only a hint tells from classes."""
-    if not seen.hint or len(seen.outputs) != 1 or 0 in seen.size:
+    if not seen.hint or len(seen.outputs) != 1 or 0 in seen.size or seen.outputs[0].dims[0] != seen.batch:
         return None
     sizes = [size for size in seen.outputs[0].dims[1:] if size != 1]
     return Vector(seen, sizes[0]) if len(sizes) == 1 else None

@@ -17,7 +17,7 @@ from .candidates import plausible
 from .head import Head, Limits, Task
 from .logits import SIGMOID, are_logits
 from .seen import Seen
-from .stored import Stored, sigmoid
+from .stored import Stored, logit, sigmoid
 from .suppression import best_upright
 
 __all__ = ["RetinaFace", "Scrfd", "YuNet", "retinaface", "scrfd", "yunet"]
@@ -112,7 +112,7 @@ class RetinaFace(_Faces):
         if not stored.logits:
             rows = np.flatnonzero(table[:, 1] >= stored.least(least, table.dtype))
             return rows, stored.real(table[rows, 1])
-        margin = _logit(least)  # a softmax over two is the sigmoid of their difference
+        margin = logit(least)  # a softmax over two is the sigmoid of their difference
         if table.dtype.kind in "iu":
             margin, wide = margin / float(stored.scale), table.astype(np.int32)
         else:
@@ -290,10 +290,3 @@ def _corners(size: tuple[int, int], stride: int, anchors: int) -> Array:
     x, y = np.meshgrid(np.arange(-(-size[0] // stride)), np.arange(-(-size[1] // stride)))
     corners = np.stack([x.ravel(), y.ravel()], axis=1).repeat(anchors, axis=0) * stride
     return corners.astype(np.float32)
-
-
-def _logit(score: float) -> float:
-    """What a sigmoid makes ``score`` of, a little less: scores of what passes are compared again."""
-    if not 0 < score < 1:
-        return -np.inf if score <= 0 else 15.0
-    return float(np.log(score / (1 - score))) - 1e-4

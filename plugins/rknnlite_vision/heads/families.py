@@ -33,6 +33,9 @@ class Family(NamedTuple):
 
 
 _SIDES = ("yolov8", "yolov9", "yolov11", "yolo11", "yolov12", "yolo12", "yolo26", "yolo-world")
+_BINNED = tuple(
+    word for word in _SIDES if word != "yolo26"
+)  # which has four numbers of sides where the others have 64
 
 FAMILIES: list[Family] = [
     Family(
@@ -41,10 +44,10 @@ FAMILIES: list[Family] = [
         yolo_zoo.separate,
     ),
     Family("YOLOv8 with masks (maps)", tuple(f"{w}-seg" for w in _SIDES), yolo_zoo.masked),
-    Family("YOLOv8 (joined maps)", _SIDES, yolo_zoo.joined),
-    Family("YOLOv8 with keypoints (joined maps)", tuple(f"{w}-pose" for w in _SIDES), yolo_zoo.joined_pose),
+    Family("YOLOv8 (joined maps)", _BINNED, yolo_zoo.joined),
+    Family("YOLOv8 with keypoints (joined maps)", tuple(f"{w}-pose" for w in _BINNED), yolo_zoo.joined_pose),
     Family(
-        "YOLOv8 with turned boxes (joined maps)", tuple(f"{w}-obb" for w in _SIDES), yolo_zoo.joined_rotated
+        "YOLOv8 with turned boxes (joined maps)", tuple(f"{w}-obb" for w in _BINNED), yolo_zoo.joined_rotated
     ),
     Family("YOLOv5 (maps of each stride)", ("yolov5",), partial(anchored, "yolov5")),
     Family("YOLOv7 (maps of each stride)", ("yolov7",), partial(anchored, "yolov7")),

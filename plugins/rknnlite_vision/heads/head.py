@@ -90,8 +90,9 @@ class Head(abc.ABC):
     def __init__(self, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> None:
         self.outputs = list(outputs)
         """Attributes in the order of the network: shapes, and quantisation of integers."""
+        self._types = [attr.dtype.numpy for attr in outputs]
         self.labels: Sequence[str] = ()
-        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets them where anybody says them."""
+        """Names of the classes, or the characters of a head that reads: ``VisionModel`` sets those that are given."""
 
     def decode(self, outputs: Sequence[Array], limits: Limits = Limits()) -> list[Result]:
         """One result for each picture of the batch, places in pixels of the network's input.
@@ -99,10 +100,16 @@ class Head(abc.ABC):
         Args:
             outputs: as ``Context.infer(..., raw=True)`` stores them (int8, uint8, float16) or float32, in the order and
                 shapes of the network. Integers are compared with the threshold as they are; only what passes becomes float.
+
+        Raises InputInvalid where their number, shapes or element types are others, or their numbers cannot be what they should.
         """
         if len(outputs) != len(self.outputs):
             raise InputInvalid(f"{self.family}: {len(outputs)} outputs given, {len(self.outputs)} needed")
-        for attr, array in zip(self.outputs, outputs):
+        for attr, own, array in zip(self.outputs, self._types, outputs):
+            if array.dtype != own and array.dtype.kind != "f":
+                raise InputInvalid(
+                    f"{self.family}: output {attr.name} is {array.dtype}, must be {own} as stored, or a float"
+                )
             if array.shape != attr.dims:
                 outputs = [self._formed(attr, array) for attr, array in zip(self.outputs, outputs)]
                 break

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from rknnlite.errors import shown
-from rknnlite.tensor import TensorAttr
+from rknnlite.tensor import DType, TensorAttr
 
 from .families import FAMILIES, Family
 from .head import Head, Task, UnknownHead
 from .seen import ACTIVATIONS, Seen, parts_of
 
 __all__ = ["hint_of", "hints", "recognise"]
+
+_INTEGERS = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 
 
 def hints() -> list[str]:
@@ -57,13 +59,17 @@ def recognise(
         name: of the network's file. Without a hint, the one that ``hint_of`` finds in it is tried first; the family then says so.
         tasks: what is asked for: where several families fit, it is among those that do this; empty: anything.
 
-    Raises UnknownHead where no family fits, or several do: the text lists what was seen.
+    Raises UnknownHead where no family fits, or several do: the text lists what was seen. Likewise for integers without a scale,
+    and for outputs whose first dimension is not that of the pictures.
     """
     table = None if anchors is None else np.asarray(anchors, np.float32)
     if hint and not _rows(parts_of(_plain(hint))[0]):
         raise UnknownHead(
             f"hint {shown(hint)} is not known; use one of {', '.join(hints())}, or with {' or '.join(f'-{a}' for a in ACTIVATIONS)}"
         )
+    seen = Seen(inputs, outputs, _plain(hint), table)
+    for attr in seen.outputs:
+        _check(attr, seen.batch)
     named = "" if hint else hint_of(name)
     if named:
         found = _fitting(Seen(inputs, outputs, _plain(named), table), tasks)
@@ -71,12 +77,30 @@ def recognise(
             head = found[0][1]
             head.family += f" ({named} by the file's name)"
             return head
-    seen = Seen(inputs, outputs, _plain(hint), table)
     found = _fitting(seen, tasks)
     if len(found) == 1:
         return found[0][1]
     asked = [task for task in tasks if not any(head.task in tasks for _, head in found)]
     raise UnknownHead(_refusal(seen, hint, [row for row, _ in found], asked))
+
+
+def _check(attr: TensorAttr, batch: int) -> None:
+    """Raise UnknownHead for an output of which no decoder could tell what its numbers mean, or to which picture they belong."""
+    what = f"output {attr.name} {list(attr.dims)}"
+    if not attr.n_elems:
+        raise UnknownHead(f"{what} holds no numbers")
+    scaled = attr.quant is not None and 0 < attr.quant.scale < np.inf
+    if not attr.dtype.is_float and not (attr.dtype in _INTEGERS and scaled):
+        scale = f"the scale {attr.quant.scale:g}" if attr.quant else "no scale"
+        raise UnknownHead(
+            f"{what} is {attr.dtype.short} with {scale}, must be a float, or an integer of 8 or 16 bits with a scale above 0; "
+            "cut the network before what turns scores into whole numbers, as ArgMax does"
+        )
+    without_batch = batch == 1 and len(attr.dims) == 2  # some exports of detectors of faces
+    if attr.dims[:1] != (batch,) and not without_batch:
+        raise UnknownHead(
+            f"{what}: the first dimension must be the {batch} of the input; transpose the output"
+        )
 
 
 def _rows(hint: str) -> list[Family]:

@@ -17,7 +17,7 @@ from .logits import are_logits
 from .seen import Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
-from .yolo_tables import SHARES, corners_of, numbered, precise
+from .yolo_tables import SHARES, about_centres, numbered, precise
 
 __all__ = ["RtDetr", "RtDetrRows", "rtdetr", "rtdetr_rows"]
 
@@ -62,7 +62,7 @@ class RtDetr(Yolo):
     def _boxes(self, outputs: Sequence[Array], limits: Limits) -> Boxes:
         boxes, scores = (outputs[n][0] for n in self._at)
         found = (passing if self.joined else every)(scores[:, self._first :].T, self._scores, limits)
-        corners = corners_of(self._places.real(boxes[found.cells, :4]).T)
+        corners = about_centres(self._places.real(boxes[found.cells, :4]).T)
         return Boxes(corners * np.array(self.size * 2, np.float32), found.scores, found.classes, found.cells)
 
 
@@ -96,7 +96,7 @@ class RtDetrRows(Yolo):
         numbers = np.isfinite(found).all(axis=1)
         places, found = places[numbers], found[numbers]
         self._checked(found)
-        corners = corners_of(found[:, :4].T) * np.array(self.size * 2, np.float32)
+        corners = about_centres(found[:, :4].T) * np.array(self.size * 2, np.float32)
         classes = numbered(found[:, 5], self._stored, self.family, _TWO_CLASSES)
         return Boxes(corners, found[:, 4], classes, places)
 

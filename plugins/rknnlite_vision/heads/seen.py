@@ -14,9 +14,11 @@ from rknnlite.tensor import Layout, TensorAttr
 
 from .stored import Stored
 
-__all__ = ["ACTIVATIONS", "Map", "Seen", "parts_of"]
+__all__ = ["ACTIVATIONS", "STRIDES", "Map", "Seen", "parts_of"]
 
 Array = NDArray[Any]
+STRIDES = ((8, 16, 32), (4, 8, 16, 32), (8, 16, 32, 64), (16, 32))
+"""Pixels per cell of the grids that networks in use have."""
 ACTIVATIONS = ("logits", "probabilities")
 """What may stand behind a family in a hint, or alone: whether a sigmoid or softmax is still to come."""
 
@@ -73,6 +75,7 @@ class Seen:
         activation: what the hint says of the scores: ``logits`` or ``probabilities``; empty where it says nothing.
         anchors: what the caller says, [heads, anchors of each, 2]; None otherwise.
         size: width and height of the picture; (0, 0) where no input takes one.
+        batch: pictures of a run; 1 where no input takes one.
         maps: outputs that lie over the picture, in the order of the network; the picture's own grid is not one of them.
         rows: the other outputs.
     """
@@ -86,7 +89,8 @@ class Seen:
     ) -> None:
         self.inputs, self.anchors = list(inputs), anchors
         self.hint, self.activation = parts_of(hint)
-        self.size = next((size for size in map(_picture, self.inputs) if size), (0, 0))
+        pictures = ((size, attr.dims[0]) for attr in self.inputs if (size := _picture(attr)))
+        self.size, self.batch = next(pictures, ((0, 0), 1))
         self.outputs = [self._plain(attr) for attr in outputs]
         found = [self._map(index, attr) for index, attr in enumerate(self.outputs)]
         self.maps = [m for m in found if m]
@@ -106,10 +110,7 @@ class Seen:
     def cells(self) -> list[int]:
         """How many cells the grids of networks for this size have altogether, for the strides that are in use."""
         (w, h) = self.size
-        return [
-            sum((w // s) * (h // s) for s in strides)
-            for strides in ((8, 16, 32), (4, 8, 16, 32), (8, 16, 32, 64), (16, 32))
-        ]
+        return [sum((w // s) * (h // s) for s in strides) for strides in STRIDES]
 
     def index(self, attr: TensorAttr) -> int:
         """The place of an output."""

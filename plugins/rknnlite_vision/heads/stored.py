@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rknnlite.tensor import DType, TensorAttr
 
-__all__ = ["Stored", "sigmoid"]
+__all__ = ["Stored", "logit", "sigmoid"]
 
 Array = NDArray[Any]
 _REMEMBERED = 64
@@ -21,6 +21,13 @@ def sigmoid(values: Array) -> Array:
     with np.errstate(over="ignore"):
         result: Array = 1 / (1 + np.exp(-values.astype(np.float32, copy=False)))
     return result
+
+
+def logit(score: float) -> float:
+    """What a sigmoid makes ``score`` of, a little less: scores of what passes are to be compared again."""
+    if not 0 < score < 1:
+        return -np.inf if score <= 0 else 15.0
+    return float(np.log(score / (1 - score))) - 1e-4
 
 
 class Stored:
@@ -79,7 +86,7 @@ class Stored:
     def least(self, score: float, dtype: np.dtype[Any]) -> Union[int, float]:
         """The least number of ``ordered`` arrays of type ``dtype`` whose score is at least ``score``.
 
-        Of integers the first that passes, one above the greatest where none does.
+        Of integers the first that passes, one above the greatest where none does; of floats before a sigmoid a little less.
         """
         key = (score, dtype.str)
         if key not in self._least:
@@ -93,10 +100,4 @@ class Stored:
             limits = np.iinfo(dtype)
             scores = self.scores(np.arange(limits.min, limits.max + 1))
             return int(limits.min + np.searchsorted(scores, np.float32(score)))
-        least = np.float32(score)
-        if self.logits:
-            with np.errstate(divide="ignore"):
-                least = np.log(least / (1 - least)) - np.float32(
-                    1e-4
-                )  # scores of what is left are compared again
-        return float(least)
+        return logit(score) if self.logits else float(np.float32(score))

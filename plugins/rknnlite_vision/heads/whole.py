@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, ParamInvalid
+from rknnlite.tensor import Layout
 
 from ..results import Classes, Segments, Words
 from .head import Head, Limits, Task
@@ -97,7 +98,7 @@ class Classification(_Shares):
 
 def classification(seen: Seen) -> Optional[Classification]:
     """A picture, and one output that has no place in it: [batch, classes], or with dimensions of 1 behind or between."""
-    if len(seen.outputs) != 1 or 0 in seen.size:
+    if len(seen.outputs) != 1 or 0 in seen.size or seen.outputs[0].dims[0] != seen.batch:
         return None
     sizes = [size for size in seen.outputs[0].dims[1:] if size != 1]
     return Classification(seen, sizes[0]) if len(sizes) == 1 and len(seen.outputs[0].dims) in (2, 4) else None
@@ -133,7 +134,8 @@ def regions(seen: Seen) -> Optional[Regions]:
         return None
     width, height = seen.size
     dims = seen.outputs[0].dims
-    for last, (h, w, classes) in ((False, (*dims[2:], dims[1])), (True, dims[1:])):
+    orders = [(False, (*dims[2:], dims[1])), (True, dims[1:])]
+    for last, (h, w, classes) in orders[:: -1 if seen.outputs[0].layout == Layout.NHWC else 1]:
         if any((w * part, h * part) == (width, height) for part in (1, 2, 4)) and classes > 1:
             return Regions(seen, classes, last)
     return None

@@ -25,7 +25,7 @@ __all__ = [
     "Rows",
     "Table",
     "WithObjectness",
-    "corners_of",
+    "about_centres",
     "numbered",
     "precise",
     "rows",
@@ -44,12 +44,14 @@ _MOST_CLASSES = 1e6
 _FIRST = 16
 """Pixels that integers of places must reach; what shares one scale with shares of the picture is smaller: angles, coefficients."""
 
+_EXPORT = "export the network with its places in pixels, as for ONNX"
+
 _ROWS = 300
 """Rows that such networks give unless they were exported for another number."""
 
 
-def corners_of(boxes: Array) -> Array:
-    """Centres and sizes [4, n] to corners [n, 4]."""
+def about_centres(boxes: Array) -> Array:
+    """Centres and sizes [4, n] as corners [n, 4]."""
     half = boxes[2:] / 2
     return np.concatenate([boxes[:2] - half, boxes[:2] + half]).T
 
@@ -83,10 +85,12 @@ class Table(Yolo):
         boxes = self.stored.real(table[:4].take(found.cells, axis=1))
         if self._pixels != (1, 1):
             boxes *= np.array(self._pixels * 2, np.float32)[:, None]
+        else:
+            refuse_shares(boxes.T, self.family, _EXPORT)
         if self.turned:
             angle = self.stored.real(table[-1:].take(found.cells, axis=1))
             return Boxes(np.concatenate([boxes, angle]).T, found.scores, found.classes, found.cells)
-        return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
+        return Boxes(about_centres(boxes), found.scores, found.classes, found.cells)
 
 
 class WithObjectness(Yolo):
@@ -104,7 +108,8 @@ class WithObjectness(Yolo):
         refuse_logits(table[0, 4], self.stored)
         found = objects(table[:, : 5 + self.classes], self.stored, limits)
         boxes = self.stored.real(table[0, :4].take(found.cells, axis=1))
-        return Boxes(corners_of(boxes), found.scores, found.classes, found.cells)
+        refuse_shares(boxes.T, self.family, _EXPORT)
+        return Boxes(about_centres(boxes), found.scores, found.classes, found.cells)
 
 
 SHARES = 1.5
@@ -128,13 +133,19 @@ class Rows(Yolo):
         found = self.stored.real(table[places])
         numbers = np.isfinite(found[:, :6]).all(axis=1)
         places, found = places[numbers], found[numbers]
-        if len(found) and np.abs(found[:, :4]).max() <= SHARES:
-            raise InputInvalid(
-                f"{self.family}: all {len(found)} boxes lie within {np.abs(found[:, :4]).max():.3g} pixels of the corner; "
-                "these are shares of the picture and no pixels: rows of RT-DETR have the hint rtdetr"
-            )
+        refuse_shares(found[:, :4], self.family, "rows of RT-DETR have the hint rtdetr")
         boxes = found[:, [0, 1, 2, 3, 6]] if self.turned else found[:, :4]
         return Boxes(boxes, found[:, 4], numbered(found[:, 5], self.stored, self.family), places)
+
+
+def refuse_shares(places: Array, family: str, remedy: str) -> None:
+    """Raise InputInvalid where what was taken for pixels of boxes, [n, 4], are shares of the picture."""
+    finite = np.abs(places[np.isfinite(places).all(axis=1)])
+    if len(finite) and finite.max() <= SHARES:
+        raise InputInvalid(
+            f"{family}: all {len(finite)} boxes lie within {finite.max():.3g} pixels of the corner; these are shares of the "
+            f"picture and no pixels: {remedy}"
+        )
 
 
 def numbered(

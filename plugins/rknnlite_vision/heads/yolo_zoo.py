@@ -11,7 +11,7 @@ import numpy as np
 from .compiled_sides import CompiledSides
 from .extras import Cells, Columns, Keypoints, Masks
 from .logits import are_logits
-from .seen import Map, Seen
+from .seen import STRIDES, Map, Seen
 from .stored import Stored
 from .yolo_sides import Sides, Stride
 
@@ -111,12 +111,14 @@ def _cells(strides: Sequence[Stride]) -> int:
 
 
 def _joined_strides(seen: Seen) -> Optional[list[Stride]]:
+    """Of networks that give logits alone; None where the outputs are others."""
     maps = [grid[0] for grid in seen.grids() if len(grid) == 1]
+    if tuple(m.stride for m in maps) not in STRIDES or len(maps) != len(seen.maps):
+        return None
     if (
-        not maps
-        or len(maps) != len(seen.maps)
-        or len({m.channels for m in maps}) != 1
+        len({m.channels for m in maps}) != 1
         or maps[0].channels <= _BINS
+        or seen.activation == "probabilities"
     ):
         return None
     if any(Stored(m.attr).range[0] > -1 for m in maps):  # logits of scores are far below zero
@@ -126,6 +128,8 @@ def _joined_strides(seen: Seen) -> Optional[list[Stride]]:
 
 def _strides(seen: Seen, grids: Sequence[Sequence[Map]], coefficients: int = 0) -> list[Stride]:
     """Which map of each grid is which; empty where they are not those of such a head. ``coefficients``: per cell."""
+    if tuple(maps[0].stride for maps in grids) not in STRIDES:
+        return []
     found = [_stride(maps, coefficients) for maps in grids]
     strides = [stride for stride in found if stride is not None]
     forms = {(s.sides.channels, s.scores.channels, s.total is None) for s in strides}

@@ -15,7 +15,7 @@ from .logits import are_logits, refuse_logits
 from .seen import Map, Seen
 from .stored import Stored
 from .yolo import Boxes, Yolo
-from .yolo_tables import corners_of, precise
+from .yolo_tables import about_centres, precise
 
 __all__ = ["YoloX", "yolox"]
 
@@ -68,7 +68,7 @@ class YoloX(Yolo):
         if not decoded:
             corner = np.stack([found.cells % m.width, found.cells // m.width]).astype(np.float32)
             boxes = np.concatenate([boxes[:2] + corner, np.exp(boxes[2:])]) * np.float32(m.stride)
-        return Boxes(corners_of(boxes), found.scores, found.classes, found.cells + start)
+        return Boxes(about_centres(boxes), found.scores, found.classes, found.cells + start)
 
     def _decoded(self, outputs: Sequence[Array]) -> bool:
         """Whether centres are pixels: their median then is near the picture's middle, else a cell or two."""

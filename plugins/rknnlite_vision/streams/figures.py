@@ -38,7 +38,7 @@ class Report:
 
     Attributes:
         pictures: that reached the sink.
-        dropped: that a live source gave and nobody had time for.
+        dropped: frames of a live source that came while the queue was full.
         seconds: from the first picture that was read to the last that was done.
         stages: times of each of ``STAGES``.
 

@@ -50,7 +50,7 @@ class Reader:
             self._change.notify_all()
 
     def join(self) -> None:
-        """Until the source is closed; not where it stalls, which nobody can end from outside."""
+        """Until the source is closed; not where it stalls, which cannot be ended from outside."""
         while self._thread.is_alive() and not self._stalls:
             self._thread.join(_TICK)
 

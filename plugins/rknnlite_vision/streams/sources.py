@@ -92,7 +92,7 @@ class FilmSource:
 
     Attributes:
         live: it does not wait for us: a camera, or a stream such as RTSP.
-        total: frames that a file says it has; 0 where nobody knows.
+        total: frames that a file says it has; 0 where that is unknown.
         rate: frames per second that it says it has; 25 where it says none.
 
     Raises:
