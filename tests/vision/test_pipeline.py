@@ -86,17 +86,17 @@ def test_the_network_runs_without_a_run_of_ones_own(pool):
 
 
 def test_a_source_that_can_wait_is_read_only_as_far_as_there_is_room(pool):
-    read, most_ahead = itertools.count(), []
-    done = []
+    read, done, most_ahead = [], [], []
 
     def source():
-        for _ in range(40):
-            yield next(read)
+        for number in range(40):
+            read.append(number)
+            yield number
 
     def sink(picture, result):
         time.sleep(0.002)
         done.append(picture)
-        most_ahead.append(read.__reduce__()[1][0] - len(done))
+        most_ahead.append(len(read) - len(done))
 
     through(pool, source(), sink, queue=3).run()
     assert done == list(range(40))
