@@ -77,6 +77,8 @@ def check(seed: int) -> int:
     rows = compiled.best(outputs, crowded)
     assert rows is not None and len(rows) <= most and np.isfinite(rows[:, 4]).all()
     limits = Limits(score, np.inf, most)
+    for array in outputs[::2]:
+        array.setflags(write=False)  # as a context may hand them out
     rows = compiled.best(outputs, limits)
     assert rows is not None
     with np.errstate(over="ignore"):
