@@ -121,22 +121,27 @@ class VisionModel:
         size = context.inputs[0].dims[0]
         results: list[Result] = []
         for start in range(0, len(pictures), size):
-            some = list(pictures[start : start + size])
-            array, placements = self.preparation.batch(some + some[-1:] * (size - len(some)))
-            outputs = [output.data for output in context.infer(array, raw=True)]
+            some = pictures[start : start + size]
+            outputs, placements = self._outputs(context, some)
             if ran:
                 ran()
             found = self._decoded(outputs, limits)
-            results += [one.placed(where) for one, where in zip(found, placements[: len(some)])]
+            results += [one.placed(where) for one, where in zip(found, placements)]
         return results
+
+    def _outputs(self, context: Context, pictures: Sequence[Picture]) -> tuple[list[Array], list[Placement]]:
+        """Of one run: outputs, and where each picture lies in the input; the last one fills what is left of the batch."""
+        filled = [*pictures, *[pictures[-1]] * (context.inputs[0].dims[0] - len(pictures))]
+        array, placements = self.preparation.batch(filled)
+        return [output.data for output in context.infer(array, raw=True)], placements[: len(pictures)]
 
     def run(self, context: Context, picture: Picture) -> tuple[list[Array], Placement]:
         """Outputs for one picture, and where it lies in the input: the first step of ``see``, on a context of the same network.
 
         ``Pipeline(source, pool, lambda outputs, picture: model.decode(outputs), sink, run=model.run)`` takes both steps apart.
         """
-        array, placements = self.preparation.batch([picture] * context.inputs[0].dims[0])
-        return [output.data for output in context.infer(array, raw=True)], placements[0]
+        outputs, (placement,) = self._outputs(context, [picture])
+        return outputs, placement
 
     def decode(self, outputs: tuple[Sequence[Array], Placement], limits: Limits = _USUAL) -> Result:
         """What is found, of what ``run`` gave: the second step."""

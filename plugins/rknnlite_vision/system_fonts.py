@@ -38,10 +38,16 @@ _NOWHERE = "\uffff"  # no letter, so that every font shows what it shows for tho
 def font_with(text: str, height: int) -> tuple[Optional[Any], bool]:
     """A font of that size with the letters of a text, and whether it has all of them; None without Pillow, or with an old one."""
     size = max(6, round(height * 0.8))
-    for source in ("", *_broadest()):
+    for source in _sources():
         if all(_has(source, char) for char in text):
             return _opened(source, size), True
     return _opened("", size), False
+
+
+def _sources() -> Iterator[str]:
+    """Pillow's own font, then files: the system's folders are walked for a letter that it lacks, and for no other."""
+    yield ""
+    yield from _broadest()
 
 
 @functools.lru_cache(maxsize=1 << 14)

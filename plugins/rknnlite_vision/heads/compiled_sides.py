@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.addresses import address
 from rknnlite_programs import buildcache
 
 from rknnlite.errors import BackendUnavailable, RknnError
@@ -122,11 +123,9 @@ class CompiledSides:
             self._limits = (limits, layout)
         addresses = (ctypes.c_void_p * self._outputs)()
         for index in self._read:
-            addresses[index] = _address(outputs[index])
+            addresses[index] = address(outputs[index])
         rows = np.empty((min(limits.most, self._cells), _COLUMNS), np.float32)
-        count = function(
-            self._layouts, len(self._layouts), addresses, ctypes.byref(layout[0]), _address(rows)
-        )
+        count = function(self._layouts, len(self._layouts), addresses, ctypes.byref(layout[0]), address(rows))
         if count < 0:
             raise MemoryError("decoding of boxes: no memory for the candidates")
         return rows[:count]
@@ -158,14 +157,6 @@ class CompiledSides:
         classes = self._strides[0].scores.channels
         most = min(limits.most, self._cells)
         return _LimitsLayout(classes, limits.across, most, limits.overlap, table.ctypes.data), table
-
-
-def _address(array: Any) -> int:
-    """Where it lies; asked of its buffer, which takes a third of the time that numpy's own ways take."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
-    except TypeError:  # it may not be written
-        return int(array.__array_interface__["data"][0])
 
 
 def _as_int8(stored: Stored, score: float) -> int:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Regions", "connected"]
+__all__ = ["PixelRegions", "connected"]
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Regions:
+class PixelRegions:
     """Regions as runs of pixels: arrays with one entry for each run, those of a region behind each other, from the top down.
 
     Attributes:
@@ -53,7 +53,7 @@ class Regions:
         return rows[heads], lefts, np.maximum.reduceat(self.lasts[part], heads)
 
 
-def connected(mask: Array) -> Regions:
+def connected(mask: Array) -> PixelRegions:
     """The regions of a mask, bool [height, width], in the order of their first pixels.
 
     Examples:
@@ -64,11 +64,11 @@ def connected(mask: Array) -> Regions:
     """
     rows, firsts, lasts = _runs(mask)
     if not len(rows):
-        return Regions(rows, firsts, lasts, rows)
+        return PixelRegions(rows, firsts, lasts, rows)
     root = _roots(len(rows), *_touching(rows, firsts, lasts, mask.shape[1]))
     order = np.argsort(root, kind="stable")
     begins = np.flatnonzero(np.diff(root[order], prepend=-1))
-    return Regions(rows[order], firsts[order], lasts[order], begins)
+    return PixelRegions(rows[order], firsts[order], lasts[order], begins)
 
 
 def _runs(mask: Array) -> tuple[Array, Array, Array]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..rectangles import corners_of, hull, least_rectangle
 from ..results import Detections
-from .connected import Regions, connected
+from .connected import PixelRegions, connected
 from .head import Head, Limits, Task
 from .logits import are_logits
 from .seen import Seen
@@ -93,7 +93,7 @@ def _grown(mask: Array) -> Array:
     return corners
 
 
-def _largest(regions: Regions) -> list[int]:
+def _largest(regions: PixelRegions) -> list[int]:
     """The regions that may be lines, those of most pixels first: a rectangle of less area than a square has a thinner side."""
     if not len(regions):
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -130,15 +130,23 @@ class Regions(Head):
 
 def regions(seen: Seen) -> Optional[Regions]:
     """One output of four dimensions over the picture, with as much detail as a fourth of its sides or more."""
+    found = (Regions(seen, channels, last) for _, _, channels, last in _over_picture(seen) if channels > 1)
+    return next(found, None)
+
+
+def _over_picture(seen: Seen) -> Iterator[tuple[int, int, int, bool]]:
+    """Height, width, channels of the only output, and whether they come last, as often as it can be read so.
+
+    It has a cell for each pixel of the picture, or for each 2 x 2 or 4 x 4 of them.
+    """
     if len(seen.outputs) != 1 or len(seen.outputs[0].dims) != 4:
-        return None
+        return
     width, height = seen.size
-    dims = seen.outputs[0].dims
-    orders = [(False, (*dims[2:], dims[1])), (True, dims[1:])]
-    for last, (h, w, classes) in orders[:: -1 if seen.outputs[0].layout == Layout.NHWC else 1]:
-        if any((w * part, h * part) == (width, height) for part in (1, 2, 4)) and classes > 1:
-            return Regions(seen, classes, last)
-    return None
+    _, one, two, three = seen.outputs[0].dims
+    orders = [(two, three, one, False), (one, two, three, True)]
+    for h, w, channels, last in orders[:: -1 if seen.outputs[0].layout == Layout.NHWC else 1]:
+        if any((w * part, h * part) == (width, height) for part in (1, 2, 4)):
+            yield h, w, channels, last
 
 
 class OneMask(Head):
@@ -176,14 +184,7 @@ def one_mask(seen: Seen) -> Optional[OneMask]:
 
 def one_map(seen: Seen) -> Optional[tuple[int, int]]:
     """Height and width of the only output, one number for each pixel, or for each 2 x 2 or 4 x 4 of them."""
-    if len(seen.outputs) != 1 or len(seen.outputs[0].dims) != 4:
-        return None
-    width, height = seen.size
-    _, *dims = seen.outputs[0].dims
-    for h, w, channels in ((*dims[1:], dims[0]), dims):
-        if channels == 1 and any((w * part, h * part) == (width, height) for part in (1, 2, 4)):
-            return h, w
-    return None
+    return next(((h, w) for h, w, channels, _ in _over_picture(seen) if channels == 1), None)
 
 
 class Text(_Shares):
