@@ -28,12 +28,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rknnlite import hookimpl
-from rknnlite.spi.public_name import PublicName
+from rknnlite.spi.public_name import PublicName, late_names
 
 if TYPE_CHECKING:
     from rknnlite.spi.command import Command
@@ -80,12 +79,7 @@ _MODULES = {
     "towers": ("VisionEncoder", "export_vision"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = late_names(__name__, _MODULES)
 
 
 @hookimpl
