@@ -159,8 +159,9 @@ def make_app(
         exception_handlers={
             ApiError: _on_error,
             RknnError: _on_error,
+            MemoryError: _on_error,
             HTTPException: _on_http,
-            Exception: _on_error,
+            Exception: _on_fault,
         },  # type: ignore[dict-item]
         lifespan=lifespan,
     )
@@ -226,6 +227,14 @@ async def _on_error(request: Request, error: Exception) -> Response:
     if problem.status >= 500 and not isinstance(error, ApiError):
         logger.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
     return JSONResponse(problem.body_for(request.url.path, request.headers), problem.status, problem.headers)
+
+
+async def _on_fault(request: Request, error: Exception) -> Response:
+    # Starlette raises the error again behind this answer and uvicorn then closes the connection: say so,
+    # or a client that keeps connections sends its next request into the closing one.
+    response = await _on_error(request, error)
+    response.headers["connection"] = "close"
+    return response
 
 
 async def _on_http(request: Request, error: HTTPException) -> Response:

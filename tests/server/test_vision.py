@@ -496,6 +496,20 @@ def test_a_picture_for_which_there_is_no_memory(seeing: Served, monkeypatch: pyt
         "the server has no memory for this at present; send less, or again later",
     )
     assert answer.headers["Retry-After"] == "1" and seeing.state.repository.room.used == 0
+    assert "connection" not in answer.headers
+    assert seeing.http.post(FOUND, content=picture_of(8, 8)).status_code == 200
+
+
+def test_an_error_that_nobody_foresaw_ends_the_connection_and_says_so(
+    seeing: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*_: Any) -> None:
+        raise ZeroDivisionError("no such thing")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sights, "decode_whole", wrong)
+        answer = seeing.http.post(FOUND, content=picture_of(8, 8))
+    assert error_of(answer)[0] == 500 and answer.headers["connection"] == "close"
     assert seeing.http.post(FOUND, content=picture_of(8, 8)).status_code == 200
 
 
