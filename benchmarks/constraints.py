@@ -352,12 +352,10 @@ def hostile(engine_class: Any, name: str) -> None:
 
 
 def hostile_apart(engine_class: Any, name: str) -> str:
-    command = [sys.executable, __file__, "--one", engine_class.package, name]
+    command = ["sh", "-c", f'ulimit -v {ROOM // 1024} && exec "$@"', "sh"]
+    command += [sys.executable, __file__, "--one", engine_class.package, name]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=SECONDS, check=False,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM)),
-        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return f"not done after {SECONDS} s"
     return done.stdout.strip() or f"the process died: {-done.returncode}"

@@ -38,6 +38,7 @@ COMMANDS = {
     "strace": ("strace",),
     "gcc-aarch64-linux-gnu": ("aarch64-linux-gnu-gcc",),
     "gcc-arm-linux-gnueabihf": ("arm-linux-gnueabihf-gcc",),
+    "gcc-riscv64-linux-gnu": ("riscv64-linux-gnu-gcc",),
     "qemu-user": ("qemu-aarch64",),
     "musl-tools": ("musl-gcc",),
     "pkg-config": ("pkg-config",),
