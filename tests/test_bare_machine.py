@@ -71,6 +71,7 @@ def test_only_what_is_really_missing_excuses() -> None:
         skip_for_want("ModuleNotFoundError: No module named 'no_such_module'")
 
 
+@pytest.mark.slow
 def test_without_a_compiler_a_run_is_green_and_says_so(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path), "PYTEST_ADDOPTS": ""}
     environment.pop("CC", None)

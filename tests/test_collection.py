@@ -59,6 +59,7 @@ def test_every_process_collects_the_same_names_in_the_same_order(tmp_path: Path)
     assert one == other, sorted({*one} ^ {*other})[:20]
 
 
+@pytest.mark.slow
 def test_a_name_that_holds_the_clock_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "test_clock.py").write_text(
         "import time, pytest\n@pytest.mark.parametrize('now', [str(time.time())])\ndef test_now(now): pass\n"

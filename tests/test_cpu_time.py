@@ -76,6 +76,15 @@ def test_slow_tests_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(plugin._fast_table()) == fast
 
 
+def test_a_worker_that_died_has_told_of_its_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.times", lambda: (1.0, 0.0, 0.0, 0.0, 0.0))
+    plugin = CpuTime(FAST)
+    told(plugin, "tests/a/test_x.py::test_one", 300)
+    told(plugin, "tests/a/test_x.py::test_other", 500, "slow")
+    ended(plugin, 1, 100)  # the other worker
+    assert plugin.fast == 300
+
+
 def test_this_run_is_measured(request: pytest.FixtureRequest) -> None:
     (plugin,) = [p for p in request.config.pluginmanager.get_plugins() if isinstance(p, CpuTime)]
     assert 0.1 < plugin._collection <= plugin.fast

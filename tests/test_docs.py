@@ -88,6 +88,7 @@ def board() -> Iterator[str]:
         yield f"127.0.0.1:{served.state.rpc.port}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "code"), blocks("python"))
 def test_block_runs(
     page: str, code: str, tmp_path: Path, after: Callable[..., Resident], request: pytest.FixtureRequest
@@ -205,6 +206,7 @@ def server_urls() -> Iterator[str]:
         yield f"{served.url} {embedding.url} {network.url}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "code"), blocks("sh"))
 def test_shell_block_runs(
     page: str, code: str, tmp_path: Path, request: pytest.FixtureRequest, after: Callable[..., Resident]

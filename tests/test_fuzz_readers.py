@@ -29,6 +29,7 @@ def test_seeds_are_taken(name: str, tmp_path: Path) -> None:
     assert [used(reader, seed, tmp_path) for seed in reader.seeds()] == [True] * len(reader.seeds())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(READERS))
 def test_what_is_damaged_is_refused_with_a_typed_error_or_taken(name: str, tmp_path: Path) -> None:
     reader = READERS[name]

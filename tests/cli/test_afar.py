@@ -128,6 +128,7 @@ def test_an_open_context_of_a_board_is_a_side(board: Networks, tmp_path: Path) -
     assert found.board is not None and found.board.single == "single" and not found.board.differing
 
 
+@pytest.mark.slow
 def test_the_machine(board: Networks, call: Call) -> None:
     port = board.grpc.rpartition(":")[2]
     both = f"{board.grpc},localhost:{port}"
@@ -140,6 +141,7 @@ def test_the_machine(board: Networks, call: Call) -> None:
     assert [look["device"] for look in looks] == both.split(",") and looks[0]["memory"]["MemTotal"] > 0
 
 
+@pytest.mark.slow
 def test_boards_with_names(board: Networks, call: Call, remotes: Any) -> None:
     port = board.grpc.rpartition(":")[2]
     remotes(bench={"address": board.grpc}, pair={"address": f"{board.grpc},localhost:{port}"})

@@ -188,6 +188,7 @@ def test_perf_says_where_it_was_measured(call: Call, far: Far, tmp_path: Path) -
 # -- accuracy ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_manuals_table_of_a_board(call: Call, far: Far, tmp_path: Path) -> None:
     needs("jinja2")
     pytest.importorskip("matplotlib", reason="needs the extra plot")
@@ -240,6 +241,7 @@ def test_only_a_file_runs_on_a_board(call: Call, far: Far, tmp_path: Path) -> No
 # -- the machine ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_doctor_looks_at_the_board(call: Call, far: Far) -> None:
     done = call("doctor", RESNET, "--device", HERE)
     assert done.code == 0, done.out
@@ -252,6 +254,7 @@ def test_doctor_looks_at_the_board(call: Call, far: Far) -> None:
     assert "numpy" not in done.out, "this machine is not what was asked for"
 
 
+@pytest.mark.slow
 def test_doctor_looks_at_several(call: Call, far: Far) -> None:
     data = call("doctor", "--device", f"{HERE},{THERE},{OFF}", "--json")
     assert data.code == Exit.UNAVAILABLE and not data.data["healthy"]
@@ -299,6 +302,7 @@ def test_a_machine_without_a_driver_is_shown_all_the_same(call: Call, far: Far, 
     assert done.code == 0 and done.out == f"{HERE}  memory 1024/2048 MiB  no load is told there\n"
 
 
+@pytest.mark.slow
 def test_doctor_says_whether_named_boards_answer(
     call: Call, far: Far, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

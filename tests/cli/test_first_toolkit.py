@@ -105,6 +105,7 @@ def test_info_of_fixed_point(call: Call, tmp_path: Path) -> None:
     assert data["quantisation"]["outputs"] == [{"kind": "dynamic_fixed_point", "fl": 5}] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["compiled", "custom"])
 def test_what_only_a_board_runs(call: Call, request: pytest.FixtureRequest, kind: str) -> None:
     path = request.getfixturevalue(kind)
@@ -137,6 +138,7 @@ def test_check_runs_a_plain_one(call: Call, plain: Path) -> None:
     assert done.code == Exit.MODEL and "it runs on RV1109/RV1126, not on RK3588" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("soc", ["rk3588", "rk1808"])
 def test_doctor_on_a_board_of_another_generation(call: Call, plain: Path, tmp_path: Path, soc: str) -> None:
     tree = tmp_path / "proc" / "device-tree"
@@ -163,6 +165,7 @@ class Board(Backend):
         raise AssertionError("nobody opens it")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.7.1", "1.6.1"])
 def test_doctor_on_a_board(call: Call, install: Any, plain: Path, compiled: Path, version: str) -> None:
     board = Board()

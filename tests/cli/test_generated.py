@@ -23,6 +23,7 @@ from tests.support.terminals import open_terminal
 from .conftest import Call
 
 
+@pytest.mark.slow
 def test_man_pages(call: Call, tmp_path: Path) -> None:
     tmp_path /= "man1"
     assert call("man", tmp_path).code == 0

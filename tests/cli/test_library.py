@@ -37,6 +37,7 @@ def test_run_bench_and_perf(call: Call, file: Path) -> None:
     assert call("perf", file, "--json").data["layers"][1]["op"] == "ConvRelu"
 
 
+@pytest.mark.slow
 def test_doctor_and_devices(call: Call, file: Path, library: Path) -> None:
     first = call("devices", "--json").data[0]
     assert (first["backend"], first["available"]) == ("rknnrt", True)

@@ -23,6 +23,7 @@ from tests.support.llm_models import write_model
 from .conftest import Call
 
 
+@pytest.mark.slow
 def test_export_then_info(call: Call, tmp_path: Path) -> None:
     write_model(tmp_path / "hf", "qwen2")
     done = call("export-llm", tmp_path / "hf", tmp_path / "out" / "tiny", "--weights", "w8", "--json")
@@ -108,6 +109,7 @@ def test_the_page_of_a_comparison(call: Call, tmp_path: Path) -> None:
     assert "mine" in page and "top-1 same" in page
 
 
+@pytest.mark.slow
 def test_how_fast_a_model_answers(call: Call, tmp_path: Path) -> None:
     pytest.importorskip("jinja2", reason="needs the package jinja2 (extra html)")
     tiny = Path("examples/llm_chat/models/tiny")

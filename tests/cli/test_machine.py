@@ -106,6 +106,7 @@ def test_a_healthy_board(machine: Machine) -> None:
     assert by_text(found, "NPU load: 12%, 0%, 97%").level is Level.OK
 
 
+@pytest.mark.slow
 def test_each_finding_that_is_not_good_has_a_remedy(machine: Machine) -> None:
     board = Board(machine(BOARD, **{"sys/kernel/debug/rknpu/version": "RKNPU driver: v0.8.2\n"}), NOBODY)
     empty = Board(board.root / "nothing")
@@ -197,6 +198,7 @@ class Runtime(Backend):
         raise NotImplementedError
 
 
+@pytest.mark.slow
 def test_the_row_of_model_and_runtime(call: Call, install: Any, machine: Machine) -> None:
     install(mine=Offer(Runtime("1.6.0 (9a7b5d24c@2023-12-13)")))
     root = machine({})
@@ -210,6 +212,7 @@ def test_the_row_of_model_and_runtime(call: Call, install: Any, machine: Machine
     assert "compatible" in new.out
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_open(call: Call, machine: Machine) -> None:
     done = call("doctor", genuine("removed.rk3588.i8"), "--root", machine({}))
     assert done.code == Exit.UNAVAILABLE
@@ -218,6 +221,7 @@ def test_a_model_that_does_not_open(call: Call, machine: Machine) -> None:
     assert "backend cpu opens it" in call("doctor", RESNET, "--root", machine({})).out
 
 
+@pytest.mark.slow
 def test_the_chosen_backend_decides_the_exit_code(call: Call, install: Any, machine: Machine) -> None:
     install(mine=Offer(Runtime("", available=False)))
     root = machine({})
@@ -239,6 +243,7 @@ def test_a_probe_that_raises_is_a_reason(call: Call, install: Any) -> None:
     assert found["cpu"]["available"]
 
 
+@pytest.mark.slow
 def test_doctor_shows_settings_and_their_source(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine
 ) -> None:
@@ -253,6 +258,7 @@ def test_doctor_shows_settings_and_their_source(
     assert "unknown key 'speling'" in done.out
 
 
+@pytest.mark.slow
 def test_doctor_goes_on_when_the_configuration_cannot_be_read(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine
 ) -> None:

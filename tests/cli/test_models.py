@@ -93,6 +93,7 @@ def test_files_that_are_no_models(call: Call, tmp_path: Path, content: bytes, sa
         assert str(file) in done.err
 
 
+@pytest.mark.slow
 def test_paths_that_lead_to_no_file(call: Call, tmp_path: Path) -> None:
     """A pipe is not opened: that would wait for somebody who writes."""
     os.mkfifo(tmp_path / "pipe")

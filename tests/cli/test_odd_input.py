@@ -177,6 +177,7 @@ def test_where_nothing_can_be_written(call: Call, folder: Path, words: tuple[Any
         refused(call, words, file)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
 @pytest.mark.parametrize(
     "words", cases({name: words for name, words in READ.items() if name in ("info", "run, input", "compare")})

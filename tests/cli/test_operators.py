@@ -110,6 +110,7 @@ def test_a_post_process_plugin_behind_a_model(post: Path, call: Call) -> None:
     assert call("bench", RESNET, "--backend", "cpu", "--runs", 1, "--postprocess", post, "--json").code == 0
 
 
+@pytest.mark.slow
 def test_its_results_are_compared(post: Path, call: Call) -> None:
     done = call("compare", RESNET, RESNET, "--backend", "cpu", "--postprocess", post, "--json")
     assert done.code == 0, done.err

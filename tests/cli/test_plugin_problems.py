@@ -62,6 +62,7 @@ class Offers:
 # -- packages ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_misspelt_hook(call: Call, install: Any) -> None:
     class Misspelt:
         @hookimpl
@@ -74,6 +75,7 @@ def test_a_misspelt_hook(call: Call, install: Any) -> None:
     assert f"plugin mine: {text}" in missing_operator(call)
 
 
+@pytest.mark.slow
 def test_a_hook_without_its_mark(call: Call, install: Any) -> None:
     class Unmarked:
         def rknnlite_register_custom_ops(self, register: Any) -> None:
@@ -85,6 +87,7 @@ def test_a_hook_without_its_mark(call: Call, install: Any) -> None:
     assert f"plugin mine: {text}" in missing_operator(call)
 
 
+@pytest.mark.slow
 def test_what_merely_looks_like_a_hook_is_no_mistake(call: Call, install: Any) -> None:
     class Fine(Offers):
         rknnlite_registered_at = "noon"
@@ -104,6 +107,7 @@ def test_what_merely_looks_like_a_hook_is_no_mistake(call: Call, install: Any) -
     assert not {e["name"]: e["problem"] for e in call("plugins", "--json").data}["mine"]
 
 
+@pytest.mark.slow
 def test_a_command_that_is_none_is_no_offer(call: Call, install: Any) -> None:
     class Empty:
         @hookimpl
@@ -251,6 +255,7 @@ def test_doctor_survives_a_crash_in_a_probe(tmp_path: Path) -> None:
     assert "backend cpu opens it" in examined.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
 def test_a_library_that_crashes_is_named_and_the_others_stay(tmp_path: Path) -> None:
     place = tmp_path / "op_plugins"

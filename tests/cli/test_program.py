@@ -151,6 +151,7 @@ def test_a_plugin_adds_a_command(call: Call, install: Any) -> None:
     assert "say hello" in call("--help").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "value", "wanted"),
     [
@@ -173,6 +174,7 @@ def test_a_command_without_name_or_help_is_refused(
     assert refused in listed["mine"]
 
 
+@pytest.mark.slow
 def test_a_broken_plugin_is_named_and_the_rest_works(call: Call, install: Any) -> None:
     class Broken:
         @hookimpl
@@ -191,6 +193,7 @@ def test_a_broken_plugin_is_named_and_the_rest_works(call: Call, install: Any) -
     assert "half installed" in call("doctor").out
 
 
+@pytest.mark.slow
 def test_a_plugin_that_exits_or_offers_the_wrong_thing_stops_nobody(call: Call, install: Any) -> None:
     class Wrong:
         @hookimpl

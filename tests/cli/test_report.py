@@ -64,6 +64,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: object) ->
     install(mine=ImportError(f"no https://{SECRETS['user']}:{SECRETS['password']}@index.example/"))  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_it_tells_all_and_no_secret(call: Call, planted: None, tmp_path: Path) -> None:
     file = tmp_path / "report.txt"
     done = call("doctor", "--report", file)
@@ -94,6 +95,7 @@ def test_it_writes_over_nothing(call: Call, tmp_path: Path) -> None:
     assert file.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_it_goes_to_stdout(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_BACKEND", "cpu")
     done = call("doctor", "--report", "-")

@@ -109,6 +109,7 @@ def test_every_row_has_a_source_and_a_way_around() -> None:
         assert row.report and row.remedy and row.source.startswith(("https://github.com/", "docs/"))
 
 
+@pytest.mark.slow
 def test_in_the_commands(call: Call, tmp_path: Path) -> None:
     path = tmp_path / "relu.rknn"
     path.write_bytes(one_node())
@@ -119,6 +120,7 @@ def test_in_the_commands(call: Call, tmp_path: Path) -> None:
     assert any("computes on the CPU" in f["text"] for f in call("doctor", "--json", path).data["findings"])
 
 
+@pytest.mark.slow
 def test_channels_that_lose_their_scale(call: Call, tmp_path: Path) -> None:
     """Named by info --check, by doctor and by compare, with what to do; nothing of it in a plain info."""
     path = flawed("silent_channels", "rk3588.i8", tmp_path)
@@ -144,6 +146,7 @@ def test_channels_that_lose_their_scale(call: Call, tmp_path: Path) -> None:
     assert call(*words[:3], tmp_path / "in.npy", "--json").data["coarse_multipliers"] == [layer]
 
 
+@pytest.mark.slow
 def test_a_kernel_that_its_registers_do_not_hold(call: Call, tmp_path: Path) -> None:
     path = flawed("long_kernel", "rk3588.i8", tmp_path)
     done = call("info", "--check", path)

@@ -166,6 +166,7 @@ def test_rich_paints_and_changes_no_letter(
     assert max(map(width_of, ESCAPES.sub("", painted).splitlines())) <= width
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_no_colours(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     assert "\033" not in show(80, "doctor")
@@ -244,6 +245,7 @@ def test_programs_that_read_the_manuals_tables_go_on_to_do_so(call: Call) -> Non
     assert "layer_name" in done.out and "cos | euc" in done.out
 
 
+@pytest.mark.slow
 def test_rich_is_imported_for_terminals_only() -> None:
     code = (
         "import sys; from rknnlite.cli import main; main(['info', sys.argv[1]]); main(['plugins']); "
@@ -375,12 +377,14 @@ def anybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RKNNLITE_BACKEND", raising=False)
 
 
+@pytest.mark.slow
 def test_ready_on_the_cpu_reference(call: Call, anybody: None, machine: Any) -> None:
     assert call("devices", "--json").code == 0
     assert call("devices").out.splitlines()[-1] == "ready on the CPU reference"
     assert call("doctor", "--root", machine({})).out.splitlines()[-1] == "ready on the CPU reference"
 
 
+@pytest.mark.slow
 def test_ready_on_a_board(call: Call, install: Any, anybody: None, machine: Any) -> None:
     install(mine=Offer(Runtime()))
     assert ready(soc=get("rk3588")).text == "ready on librknnrt 2.3.0, rk3588"
@@ -395,6 +399,7 @@ def test_ready_on_a_coprocessor(install: Any, anybody: None) -> None:
     assert ready().text == "ready on librknnrt 2.3.0, rk1820"
 
 
+@pytest.mark.slow
 def test_not_ready(call: Call, install: Any, anybody: None, machine: Any) -> None:
     install(mine=Offer(Runtime("no librknnrt.so in /a, /b/c, /d, /e; install it")))
     done = call("doctor", "--backend", "vendors", "--root", machine({}))
@@ -405,6 +410,7 @@ def test_not_ready(call: Call, install: Any, anybody: None, machine: Any) -> Non
     assert ready("vendors").text == "not ready: no librknnrt.so in 4 folders; install it"
 
 
+@pytest.mark.slow
 def test_a_board_that_is_not_ready_has_the_cpu(call: Call, anybody: None, machine: Any) -> None:
     bare = {name: text for name, text in BOARD.items() if name != "dev/dri/renderD129"}
     done = call("doctor", "--root", machine(bare))
@@ -413,6 +419,7 @@ def test_a_board_that_is_not_ready_has_the_cpu(call: Call, anybody: None, machin
     assert last == "not ready: no device node of the NPU; until then models run on the CPU reference"
 
 
+@pytest.mark.slow
 def test_a_missing_library_is_one_line(call: Call, install: Any, anybody: None, machine: Any) -> None:
     install(mine=Offer(Runtime("no librknnrt.so in /a, /b/c, /d, /e; install it")))
     lines = call("doctor", "--root", machine({})).out.splitlines()
@@ -422,6 +429,7 @@ def test_a_missing_library_is_one_line(call: Call, install: Any, anybody: None, 
     assert "/b/c" in call("doctor", "--json", "--root", machine({})).out
 
 
+@pytest.mark.slow
 def test_extras_take_a_line_each(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 

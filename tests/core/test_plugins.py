@@ -100,6 +100,7 @@ def rknnlite_register_backends(register):
 """
 
 
+@pytest.mark.slow
 def test_threads_that_ask_while_plugins_are_imported_find_all_of_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_the_topics_give_the_documented_sums(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_package_to_copy_is_found_once_installed(tmp_path: Path) -> None:
     """Installed by hand: the package and its entry point in a folder on the path."""
     package = EXAMPLES / "plugin_package"

@@ -151,6 +151,7 @@ def test_built_kernels_are_kept() -> None:
     infer_dual(dual_op(options="-DNOT_SEEN_BEFORE"))
 
 
+@pytest.mark.slow
 def test_kernels_that_include_something_are_built_every_time(tmp_path: Path) -> None:
     source = """#include "scale.h"
     __kernel void dual(__global const float *x, __global const float *y, __global float *l, __global float *r)
@@ -306,6 +307,7 @@ def without_gpu(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_without_a_gpu_the_reason_is_given(leaky: Callable[..., Path]) -> None:
     assert "no OpenCL platform" in without_gpu("none").stderr
     assert "no OpenCL platform" in without_gpu("compiled", str(leaky())).stderr

@@ -58,6 +58,7 @@ def test_a_python_operator_in_a_model_does_not_grow() -> None:
         flat(module.growth(lambda: context.infer(inputs), CALLS))
 
 
+@pytest.mark.slow
 def test_opening_and_closing_gives_everything_back(tmp_path: Path) -> None:
     needs("gcc")
     module = benchmark()

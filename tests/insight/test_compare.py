@@ -180,6 +180,7 @@ def test_without_single_there_is_one_column() -> None:
     assert Comparison("a", "b", "entire", []).worst is None
 
 
+@pytest.mark.slow
 def test_the_plot(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = made().plot(tmp_path / "layers.png")

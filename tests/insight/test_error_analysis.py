@@ -158,6 +158,7 @@ def test_a_tensor_that_cannot_hold_its_values() -> None:
     assert worse.kind is Kind.WRONG and worse.born[0].tensor.name == "r"
 
 
+@pytest.mark.slow
 def test_noise_beyond_the_calibrated_range_is_told(tmp_path: Path) -> None:
     """The example has seen digits; random pixels drive its pooled values out of their range."""
     image = np.random.default_rng(0).integers(0, 256, (1, 224, 224, 3), dtype=np.uint8)

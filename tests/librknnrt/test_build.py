@@ -61,6 +61,7 @@ def starts(file: Path) -> str:
     return file.with_name("interpreter").read_text()
 
 
+@pytest.mark.slow
 def test_it_is_compiled_where_there_is_none(cache: Path) -> None:
     needs("gcc")
     file, origin = build.find()
@@ -125,6 +126,7 @@ def test_nothing_is_handed_out_that_goes_with_this_process(
         build.library()
 
 
+@pytest.mark.slow
 def test_a_library_of_the_wheel_is_linked_to(
     compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +164,7 @@ def test_a_library_in_an_environment_is_used_where_it_lies(
     assert starts(build.library()) == f"{tmp_path}/elsewhere/python3\n", "that Python is another one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong", ["cut off", "of another machine", "for a newer glibc", "no glibc here", "other sources"]
 )

@@ -214,6 +214,7 @@ def sentences(rules: dict[str, Any]) -> set[str]:
         known = new
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -429,6 +430,7 @@ SCHEMAS = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(150),
     deadline=None,
@@ -666,6 +668,7 @@ def test_a_penalty_counts_the_conversation() -> None:
         assert chat.ask(talk, 12, Regex("(?s:.*)")) == free  # the same sampling, on the host
 
 
+@pytest.mark.slow
 def test_the_library_is_named_when_it_is_missing(
     tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

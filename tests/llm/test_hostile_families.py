@@ -34,6 +34,7 @@ def fields(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
             yield from fields(value, (*path, key))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [case.name for case in CASES])
 def test_a_configuration_says_anything(name: str, tmp_path: Path) -> None:
     """Three foreign values for every field, others for each family."""

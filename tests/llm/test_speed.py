@@ -132,6 +132,7 @@ def test_bytes_of_the_cache_are_those_that_it_keeps(package: Maker, kvcache: str
     )
 
 
+@pytest.mark.slow
 def test_the_memory_of_this_machine_is_measured() -> None:
     found = footprint.bandwidth()
     matrix = np.ones((4096, 4096), np.float32)

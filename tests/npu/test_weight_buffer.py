@@ -42,6 +42,7 @@ def files() -> Iterator[tuple[str, Rknn6]]:
             yield path.stem, model
 
 
+@pytest.mark.slow
 def test_the_file_counts_activations_of_the_largest_shapes() -> None:
     checked = 0
     for name, model in files():

@@ -67,6 +67,7 @@ def test_names_no_home_page(companion: metadata.Distribution) -> None:
     assert companion.metadata["Home-page"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "asked"), [(None, "==2.3.2"), ("2.5.0", ">=2.4,<3")])
 def test_pip_looks_no_further(tmp_path: Path, version: str | None, asked: str) -> None:
     """Its resolver takes companion and rknnlite as they are; without an index it could get nothing else."""

@@ -60,6 +60,7 @@ def run(installed: Path, text: str, *words: object, code: int = 0) -> subprocess
     return done
 
 
+@pytest.mark.slow
 def test_what_it_is(installed: Path) -> None:
     (found,) = metadata.distributions(name="rknnlite-rknn-api", path=[str(installed)])
     assert (found.version, found.requires) == (__version__, ["rknnlite[cpu]"])

@@ -94,6 +94,7 @@ def test_the_cpu_reference_keeps_all_promises(session: Any) -> None:
     assert all("shapes" in reason for reason in reasons), reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "name", "model"),
     [("backend_package", "mean", ""), ("onnx_backend", "ort", "tests/weighted.onnx")],
@@ -110,6 +111,7 @@ def test_the_examples_keep_theirs(package: str, name: str, model: str, tmp_path:
     assert f"backend {name} has no duplicates" in printed
 
 
+@pytest.mark.slow
 def test_it_runs_beside_tests_that_are_named_and_alone_where_none_is(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text("def test_mine(): pass\n", "utf-8")
     path = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
@@ -142,6 +144,7 @@ def test_it_runs_beside_tests_that_are_named_and_alone_where_none_is(tmp_path: P
     assert "test_mine.py::test_mine" in both and "test_its_name_is_a_word" in both
 
 
+@pytest.mark.slow
 def test_who_is_not_there_or_cannot_be_used_is_told(session: Any, offered: Any) -> None:
     passed, _, failed = session("--rknnlite-backend", "nonsense").listoutcomes()
     assert not passed and all("no backend named 'nonsense'" in str(report.longrepr) for report in failed)

@@ -91,6 +91,7 @@ def test_what_the_command_line_names_must_be_there(run: Any) -> None:
     done.stdout.fnmatch_lines(["*backend rknn3rt cannot be used here: ?*"])
 
 
+@pytest.mark.slow
 def test_what_the_variable_names_must_be_there(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_BACKEND", "rknn3rt")
     run(BACKEND).assert_outcomes(errors=2)
@@ -163,6 +164,7 @@ def golden_test(call: str) -> str:
     return f"{GOLDEN}\ndef test_net(rknn_golden):\n    rknn_golden({call})\n"
 
 
+@pytest.mark.slow
 def test_stored_then_compared(run: Any, pytester: pytest.Pytester) -> None:
     missing = run(golden_test("outputs()"))
     missing.assert_outcomes(failed=1)
@@ -175,6 +177,7 @@ def test_stored_then_compared(run: Any, pytester: pytest.Pytester) -> None:
     run(golden_test("outputs()")).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_what_is_off_is_told_in_steps(run: Any) -> None:
     run(golden_test("outputs()"), "--rknn-update-golden").assert_outcomes(passed=1)
     done = run(golden_test("outputs(off=-2)"))
@@ -209,6 +212,7 @@ def test_what_is_off_is_named(run: Any, call: str, says: str) -> None:
     done.stdout.fnmatch_lines([f"*{says}"])
 
 
+@pytest.mark.slow
 def test_real_numbers_have_a_tolerance(run: Any) -> None:
     run(golden_test("outputs()"), "--rknn-update-golden")
     near = "[outputs()[0], outputs()[1] + 1e-3]"
@@ -216,6 +220,7 @@ def test_real_numbers_have_a_tolerance(run: Any) -> None:
     run(golden_test(f"{near}, rtol=2e-3")).assert_outcomes(failed=1)  # 0 has no relative neighbours
 
 
+@pytest.mark.slow
 def test_a_file_that_is_right_keeps_its_bytes(run: Any, pytester: pytest.Pytester) -> None:
     file = pytester.path / "golden" / "test_it.test_net.npz"
     run(golden_test("outputs()"), "--rknn-update-golden")
@@ -251,6 +256,7 @@ def test_the_folder_is_an_ini_value(run: Any, pytester: pytest.Pytester) -> None
     assert (pytester.path / "data" / "stored" / "test_it.test_net.npz").exists()
 
 
+@pytest.mark.slow
 def test_outputs_of_a_model(run: Any) -> None:
     code = f"""
 import numpy as np
@@ -319,6 +325,7 @@ def test_hostile_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not Path("was_run").exists()
 
 
+@pytest.mark.slow
 def test_a_hostile_file_fails_the_test_and_can_be_stored_anew(run: Any, pytester: pytest.Pytester) -> None:
     (pytester.path / "golden").mkdir()
     hostile(pytester.path / "golden" / "test_it.test_net.npz", "pickle")
@@ -369,6 +376,7 @@ def test_a_session_without_models_loads_nothing_of_ours(run: Any) -> None:
     run(LOADED, "-p", "no:xdist", apart=True).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_importing_takes_under_ten_milliseconds() -> None:
     """What every session of people who have rknnlite installed pays."""
     script = (

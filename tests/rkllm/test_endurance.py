@@ -121,6 +121,7 @@ def resident_kib() -> int:
 MANY = [pytest.param(version, RUNS, marks=pytest.mark.slow) for version in ("1.2.3", "1.3.0")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "runs"), [("1.2.3", 40), *MANY])
 def test_runs_of_all_ends(
     opened: Opener, version: str, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

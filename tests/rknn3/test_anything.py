@@ -60,6 +60,7 @@ def face(package: Package) -> Iterator[tuple[RKNN3Lite, Talk]]:
     rknn.release()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100), deadline=None)
 @given(args=st.one_of(Anything, st.dictionaries(st.sampled_from(sorted(_KNOWN)), Anything, max_size=4)))
 @example(args={"top_p": 10**400})

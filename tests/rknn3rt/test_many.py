@@ -55,6 +55,7 @@ def test_runs_do_not_grow(start: Callable[..., Any]) -> None:
     assert growth(lambda: context.infer(IMAGE), 4000) < 256 * 1024
 
 
+@pytest.mark.slow
 def test_opening_and_closing_does_not_grow(double: Double3) -> None:
     content = model(*CNN)
 
@@ -77,6 +78,7 @@ def test_memory_does_not_grow(start: Callable[..., Any]) -> None:
     assert growth(once, 2000) < 512 * 1024
 
 
+@pytest.mark.slow
 def test_turns_do_not_grow(double: Double3) -> None:
     shown = callbacks(
         sampling=lambda logits, name: int(logits.argmax()),

@@ -31,6 +31,7 @@ def anthropic(server: Served) -> Any:
     return pytest.importorskip("anthropic").Anthropic(base_url=server.url, api_key="none", max_retries=0)
 
 
+@pytest.mark.slow
 def test_anthropic_asks_streams_and_counts(anthropic: Any) -> None:
     ask = {"model": "tiny", "max_tokens": 50, "messages": QUESTION}
     found = anthropic.messages.create(**ask)
@@ -140,6 +141,7 @@ def test_anthropic_reports_errors_by_their_kind(anthropic: Any) -> None:
         anthropic.messages.create(model="tiny", max_tokens=0, messages=QUESTION)
 
 
+@pytest.mark.slow
 def test_pydantic_ai_runs_agents(server: Served) -> None:
     agents = pytest.importorskip("pydantic_ai")
     pytest.importorskip("anthropic")
@@ -220,6 +222,7 @@ def npm(server: Served) -> Any:
     return run_node(PROGRAM, server.url, QUESTION[0]["content"], WEATHER, packages=PACKAGES)
 
 
+@pytest.mark.slow
 def test_the_ai_package_of_npm_asks_streams_and_calls(npm: Any) -> None:
     found = npm["ai"]
     assert (found["whole"], found["streamed"], found["reason"]) == (ANSWER, ANSWER, "stop")

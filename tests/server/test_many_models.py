@@ -53,6 +53,7 @@ def sums(name: str) -> tuple[str, str]:
     return f"What is {first} + {second}?", f"{first} + {second} = {first + second}"
 
 
+@pytest.mark.slow
 def test_forty_clients_over_six_models_with_room_for_two(tmp_path: Path) -> None:
     folder = put(tmp_path / "m", *"abcdef")
     with running(settings(folder, llm_models=2, queue=200, timeout=120)) as server:
@@ -83,6 +84,7 @@ def test_forty_clients_over_six_models_with_room_for_two(tmp_path: Path) -> None
         assert not library.leaving and all(not place.users for place in library._open)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_asked_all_the_time_keeps_no_other_one_out(tmp_path: Path) -> None:
     with running(settings(put(tmp_path / "m", "a", "b"), llm_models=1, parallel=4)) as server:
         stop = threading.Event()
@@ -377,6 +379,7 @@ def test_clients_have_nothing_fetched_from_this_machine_unless_it_is_allowed(tmp
         assert files.asked == [] and names(server) == []
 
 
+@pytest.mark.slow
 def test_models_are_copied_deleted_loaded_and_unloaded_under_load(tmp_path: Path) -> None:
     """Whatever is done to models, an answer is right, or an error that says that the model is not there."""
     folder, stop = put(tmp_path / "m", "a", "b", "c"), threading.Event()

@@ -22,6 +22,7 @@ def found(server: Served) -> Any:
     return run_node(PROGRAM, server.url, packages=PACKAGES)
 
 
+@pytest.mark.slow
 def test_openai(found: Any) -> None:
     said = {"first": ANSWER, "streamed": ANSWER, "gathered": ANSWER, "more": "1 + 1 = 2"}
     assert found["openai"] == {**said, "kept": True, "gone": 404}

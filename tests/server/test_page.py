@@ -441,6 +441,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(page: Page) -> None:
         page.until("!document.getElementById('lock').hidden && sessionStorage.length === 0")
 
 
+@pytest.mark.slow
 def test_it_waits_for_models_that_are_being_loaded(page: Page) -> None:
     with running(ServerSettings(models=(MODEL,))) as server:
         server.state.ready = False

@@ -59,6 +59,7 @@ def choose(page: Page, name: str, value: str) -> None:
 # -- models ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_loaded_is_loaded_when_it_is_asked(page: Page, tmp_path: Path) -> None:
     with running(settings(put(tmp_path / "m", "a"), models=(MODEL,))) as server:
         show(page, server, "chat")
@@ -329,6 +330,7 @@ def test_it_fits_a_telephone(page: Page, nets: Served, dark: bool) -> None:
     assert page.told == []
 
 
+@pytest.mark.slow
 def test_everything_has_a_name_and_is_reached_by_keys(page: Page, nets: Served) -> None:
     show(page, nets, "chat", width=1280, height=800)
     unnamed = """[...document.querySelectorAll('input, select, textarea')].filter(one => !one.hidden

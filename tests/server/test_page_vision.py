@@ -121,6 +121,7 @@ def test_without_networks_for_pictures_it_is_not_there(page: Page) -> None:
         assert page.run("document.querySelector('#views [data-view=vision]').hidden")
 
 
+@pytest.mark.slow
 def test_it_fits_a_telephone(page: Page, seeing: Served) -> None:
     show(page, seeing, "vision", width=390, height=700)
     drop(page, "vision-drop", SCENE.read_bytes(), "scene.jpg", "image/jpeg")

@@ -42,6 +42,7 @@ def test_what_a_rate_cannot_hold_is_gone() -> None:
     assert np.abs(found.samples[1000:-1000]).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_resampling_is_as_good_as_that_of_scipy() -> None:
     signal = pytest.importorskip("scipy.signal")
     sound = noise(0.5, 44_100)

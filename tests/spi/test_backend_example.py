@@ -19,6 +19,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return installed("backend_package", tmp_path_factory.mktemp("site"))
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(site: Path) -> None:
     assert "7 passed" in run_there(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
 

@@ -38,6 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return installed("onnx_backend", tmp_path_factory.mktemp("site"))
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(site: Path) -> None:
     assert "7 passed" in run_there(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
 
@@ -60,6 +61,7 @@ def test_the_command_prints_what_the_readme_says(site: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_server_announces_its_platform_and_a_name_without_suffix(site: Path) -> None:
     pytest.importorskip("starlette")
     program = """

@@ -120,9 +120,17 @@ class CpuTime:
 
     @property
     def fast(self) -> float:
-        """Seconds for all but the slow tests: of the workers, or of this process when it runs the tests itself."""
+        """Seconds for all but the slow tests."""
+        return self._outside + sum(self._tests.values()) - sum(self._tests[name] for name in self._slow)
+
+    @property
+    def _outside(self) -> float:
+        """What no test accounts for: imports, collection, what outlives a test. Of the workers, or of this process.
+
+        A worker that died has told of its tests only: then it is too little, but never less than nothing.
+        """
         whole = sum(os.times()[:2]) + self._processes if self._processes else spent()
-        return whole - sum(self._tests[name] for name in self._slow)
+        return max(0.0, whole - sum(self._tests.values()))
 
     def line(self) -> str:
         """The figures, and whether they are too many."""
@@ -152,11 +160,11 @@ class CpuTime:
             yield from ((seconds, name) for name, seconds in counter.most_common(count))
 
     def _fast_table(self) -> Iterator[tuple[float, str]]:
-        """What no test accounts for (imports, collection, what outlives a test), then files and tests."""
+        """What no test accounts for, then files and tests."""
         tests = Counter({name: seconds for name, seconds in self._tests.items() if name not in self._slow})
         files: Counter[str] = Counter()
         for name, seconds in tests.items():
             files[name.split("::", maxsplit=1)[0]] += seconds
-        yield self.fast - sum(tests.values()), "outside of tests"
+        yield self._outside, "outside of tests"
         for counter in (files, tests):
             yield from ((seconds, name) for name, seconds in counter.most_common(2 * DEAREST))

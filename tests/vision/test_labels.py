@@ -65,6 +65,7 @@ ALIASES = b"x0: &x0 [a]\n" + b"".join(
 """A few lines of YAML, which written out are more text than there is memory."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [

@@ -113,6 +113,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_openvino_gives_the_same_bytes() -> None:
     """In a program of its own: OpenVINO's threads stay in a process that has loaded it."""
     if find_spec("openvino") is None:

@@ -28,6 +28,7 @@ STEP = 1.1 / 1024
 """One of float16, beside the largest value."""
 
 
+@pytest.mark.slow
 @given(convolutions(), st.integers(0, 1 << 20), st.sampled_from([1, 2, 5]))
 def test_any_convolution(built: Library, arguments: dict[str, Any], seed: int, threads: int) -> None:
     graph = native_floats.convolution(np.random.default_rng(seed), **arguments)

@@ -35,6 +35,7 @@ from tests.support.needs import needs
 # -- the same bytes --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(
     convolutions(dtype=st.sampled_from([DType.INT8, DType.UINT8]), extreme=st.booleans()),
     st.integers(0, 1 << 20),

@@ -28,6 +28,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("hidden", [1, 3, 16, 33, 128])
 def test_same_bytes(built: Library, kind: str, hidden: int) -> None:

@@ -43,6 +43,7 @@ def attention(heads: int, depth: int, queries: int, keys: int, channels: int, fi
     return native.graph_of(tensors, [Node(0, "exSDPAttention", "a", [0, 1, 2], [3], attrs)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes",
     [

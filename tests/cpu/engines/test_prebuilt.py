@@ -83,6 +83,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_wheel_needs_no_compiler(wheel: Path) -> None:
     assert "native" in "+".join(choice.candidates()) and choice._native_is_ready()
     made = Library()
@@ -91,12 +92,14 @@ def test_a_wheel_needs_no_compiler(wheel: Path) -> None:
     assert native.differing(made, graph) == 0
 
 
+@pytest.mark.slow
 def test_one_of_other_sources_is_not_taken(wheel: Path) -> None:
     (wheel / recipe.MADE_OF).write_text("0" * 64)
     assert prebuilt() is None
     assert "native" not in "+".join(choice.candidates())
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_loaded_is_built_instead(
     wheel: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -108,11 +111,13 @@ def test_one_that_cannot_be_loaded_is_built_instead(
     assert "that of the wheel cannot be loaded" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_processor_that_nobody_knows_gets_none(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "features", lambda: "")
     assert prebuilt() is None
 
 
+@pytest.mark.slow
 def test_no_context_waits_for_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Networks that an engine has from the first frame on: contexts that are opened when it is built have it."""
     needs("gcc")

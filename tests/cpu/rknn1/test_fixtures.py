@@ -113,6 +113,7 @@ def test_text_detector_of_toolkit_173() -> None:
     assert cosine(found, network) > 0.985 and (found.ravel()[text] > 0.3).sum() > 33_000
 
 
+@pytest.mark.slow
 def test_yolov5_lite_against_its_network() -> None:
     """Cosines of box columns and of classes."""
     path, stored = load("field/yolov5lite_rv1126")

@@ -68,6 +68,7 @@ def test_the_cause_is_named(fault: Fault, files: Path) -> None:
     assert found.headline.startswith(found.cause.value) and found.sentences
 
 
+@pytest.mark.slow
 def test_what_the_network_wants_is_told_in_the_converters_words(files: Path) -> None:
     assert "mean_values=[[123.675, 116.28, 103.53]]" in diagnosed(files, "mean_shown").remedy
     guessed = diagnosed(files, "mean")

@@ -120,6 +120,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_kernel_that_dies_takes_the_context_with_it_and_no_more(kernel: str, tmp_path: Path) -> None:
     """Opened again, the model runs."""

@@ -128,6 +128,7 @@ def test_words_for_another_chip_never_run(tmp_path: Path, monkeypatch: pytest.Mo
     assert "TargetPlatformUnmatch" in done.stderr and "not for rk3566" in done.stderr
 
 
+@pytest.mark.slow
 def test_another_driver_is_another_device(tmp_path: Path) -> None:
     for version in ((1, 0, 0), (1, 1, 0)):
         with rig("rocket", tmp_path / "cache", RocketDriver(version=version)) as found:
@@ -145,6 +146,7 @@ rknnlite.open(sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_a_comparison_that_took_the_program_down_is_not_made_again(tmp_path: Path) -> None:
     with rig("rocket", tmp_path / "cache") as found:
         assert found.run("-c", DIES, str(MODEL)).returncode == 9
@@ -155,6 +157,7 @@ def test_a_comparison_that_took_the_program_down_is_not_made_again(tmp_path: Pat
         assert backend_of(found)[0] == "npu"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["", "{}", "[1]", "null", '{"format": 2', "\0\0", None])
 def test_what_is_damaged_is_made_anew(content: str | None, tmp_path: Path) -> None:
     with rig("rocket", tmp_path / "cache") as found:
@@ -167,6 +170,7 @@ def test_what_is_damaged_is_made_anew(content: str | None, tmp_path: Path) -> No
     assert backend == "npu" and "compared layer by layer" in told
 
 
+@pytest.mark.slow
 def test_programs_that_meet_it_together_compare_once(tmp_path: Path) -> None:
     code = f"import subprocess, sys\na = [subprocess.Popen([sys.executable, '-c', {OPENED!r}, *sys.argv[1:]]) for _ in range(3)]\n"
     with rig("rknpu", tmp_path / "cache") as found:
@@ -212,6 +216,7 @@ def test_a_pool_and_the_vendors_face_choose_it_too(tmp_path: Path) -> None:
     assert "rknnlite npu" in told and "rocket 1.0.0" in told
 
 
+@pytest.mark.slow
 def test_exec_chooses_it_too(tmp_path: Path) -> None:
     """The vendor's class in a program that ``rknnlite exec`` starts."""
     with rig("rocket", tmp_path / "cache") as found:

@@ -40,6 +40,7 @@ del sys.argv[1]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_jobs_end_before_they_are_given_up(kernel: str, tmp_path: Path) -> None:
     """With a limit of two milliseconds the same network is several jobs, and the same numbers."""
@@ -106,6 +107,7 @@ with rknnlite.open(sys.argv[1], backend="npu") as one, one.dup() as twin, rknnli
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_jobs_do_not_overlap_where_they_must_not(kernel: str, tmp_path: Path) -> None:
     """Three contexts in each of two processes, as if RK3588 were RK3576."""

@@ -89,6 +89,7 @@ def test_a_task_that_is_lost_is_found(told: int, after: int, tmp_path: Path) -> 
     assert lines[1:] == ["equal", "equal"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
     ("number", "kind"),

@@ -54,6 +54,7 @@ def on_node(driver: RknpuNodeDriver, folder: Path) -> Rig:
     return Rig(Kernel({NODE: driver}, CHIP), driver, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [(0, 8, 2), (0, 9, 8)])
 def test_a_device_without_drm(version: tuple[int, int, int], tmp_path: Path) -> None:
     """Old drivers do nothing for a request that has not exactly their size, and say that it went well."""

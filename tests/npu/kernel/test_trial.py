@@ -69,6 +69,7 @@ def test_a_chip_that_computes_wrongly(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_task_that_does_not_end(tmp_path: Path) -> None:
     driver = RocketDriver()
     driver.faults.add(Fault("TASK", error=errno.ETIMEDOUT, times=-1))
@@ -78,6 +79,7 @@ def test_a_task_that_does_not_end(tmp_path: Path) -> None:
     assert len(re.findall(r"DIFFERENT +a run fails: .* wrote nothing", done.stdout)) == len(NAMES)
 
 
+@pytest.mark.slow
 def test_a_device_that_goes(tmp_path: Path) -> None:
     driver = RocketDriver()
     driver.faults.add(Fault("SUBMIT", error=errno.ENODEV, after=8, times=-1))
@@ -93,6 +95,7 @@ def test_a_device_that_goes(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_chip_without_evidence_is_tried_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +111,7 @@ def test_a_chip_without_evidence_is_tried_all_the_same(
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_without_a_device_it_is_said(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     import rknnlite_npu.backend as backend
 
@@ -141,6 +145,7 @@ def test_every_file_is_tried_on_a_chip_that_runs_it() -> None:
 DOCTOR = ("-m", "rknnlite", "doctor")
 
 
+@pytest.mark.slow
 def test_doctor_tells_of_the_device_and_of_models(tmp_path: Path) -> None:
     with rig("rocket", tmp_path / "cache") as found:
         before = found.run(*DOCTOR).stdout
@@ -152,6 +157,7 @@ def test_doctor_tells_of_the_device_and_of_models(tmp_path: Path) -> None:
     assert "models that agree with the CPU on this device: 1" in after
 
 
+@pytest.mark.slow
 def test_doctor_names_the_model_that_differs_and_who_runs_it(tmp_path: Path) -> None:
     model = genuine("mean_std.rk3588.i8")
     with rig("rocket", tmp_path / "cache", WrongChip()) as found:
@@ -163,6 +169,7 @@ def test_doctor_names_the_model_that_differs_and_who_runs_it(tmp_path: Path) -> 
     assert info["npu_verdict"]["agrees"] is False and "differs" in info["npu_verdict"]["text"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [errno.EACCES, errno.ENODEV])
 def test_doctor_tells_who_may_use_a_device_that_is_closed(error: int, tmp_path: Path) -> None:
     code = (
@@ -184,6 +191,7 @@ def test_info_says_nothing_of_it_on_a_machine_without(call: Call, monkeypatch: p
     assert "backend npu" not in call("info", genuine("mean_std.rk3588.i8")).out
 
 
+@pytest.mark.slow
 def test_info_tells_what_was_found(tmp_path: Path) -> None:
     model = str(genuine("mean_std.rk3588.i8"))
     with rig("rknpu", tmp_path / "cache") as found:
