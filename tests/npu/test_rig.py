@@ -251,7 +251,7 @@ def test_a_program_that_ends_gives_all_back(kernel: Kernel, driver: RknpuDriver,
             shell.ask("open")
             _, address = shell.create(1 << 20)
             assert address == 0xFFE0_0000
-    kernel.idle()
+        kernel.idle()
     assert (
         len(list(Path("/proc/self/fd").iterdir())) <= before
     )  # others that earlier tests left may go meanwhile
