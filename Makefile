@@ -20,7 +20,7 @@ PYTEST_ARGS ?=
 PYTEST = -n auto $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
 BENCH ?= benchmarks/models
 FUZZ ?= 300
-CPU_LIMIT ?= 4800
+CPU_LIMIT ?= 9600
 
 # What tests of custom operators, of programs in other languages, of completion and of proxies need beside Python; without
 # them those tests are skipped.

@@ -182,7 +182,7 @@ def main() -> int:
     args = parser.parse_args()
     logging.getLogger("rknnlite").setLevel(logging.CRITICAL)
     cycle = KINDS[args.kind]()
-    for _ in range(max(100, args.count // 10)):
+    for _ in range(max(min(100, args.count), args.count // 10)):
         cycle()
     for attempt in range(ATTEMPTS):
         before, others = held()

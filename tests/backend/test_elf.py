@@ -142,7 +142,7 @@ print(dict(outcomes))
 """
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(700, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.slow)])
 def test_a_damaged_library_never_ends_the_program(library: Path, tmp_path: Path, count: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", MUTANTS, str(library), str(tmp_path), str(count)],

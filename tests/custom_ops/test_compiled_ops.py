@@ -193,7 +193,7 @@ print(dict(outcomes))
 """
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(700, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [40, pytest.param(300, marks=pytest.mark.slow)])
 def test_a_damaged_library_ends_a_child_and_not_this_process(
     count: int, example: Path, tmp_path: Path
 ) -> None:

@@ -32,7 +32,7 @@ def _module(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(400, marks=pytest.mark.slow)])
 def test_held_out_questions_are_answered(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     score = _module("score", monkeypatch)
     with Chat(MODEL) as chat:

@@ -51,10 +51,15 @@ def test_five_hundred_lives_leave_nothing_behind(package: Package) -> None:
     threads, process = threading.active_count(), psutil.Process()
     for _ in range(100):
         one_life(package, rng, late)
-    before, files = process.memory_info().rss, process.num_fds()
-    for _ in range(400):
-        one_life(package, rng, late)
-    assert process.memory_info().rss - before < 6e6
+    files, grown = process.num_fds(), []
+    for _ in range(3):  # what lives leave grows every time, what others in this process leave does not
+        before = process.memory_info().rss
+        for _ in range(400):
+            one_life(package, rng, late)
+        grown.append(process.memory_info().rss - before)
+        if grown[-1] < 6e6:
+            break
+    assert grown[-1] < 6e6, grown
     assert process.num_fds() <= files + 1
     assert threading.active_count() <= threads
     assert not late

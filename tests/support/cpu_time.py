@@ -2,7 +2,7 @@
 
 CPU seconds are longer on a slow machine, and on one that others keep busy. So they are counted in loops: a fixed piece of
 Python, timed in the same run by the same processes, before the tests and after them. A run ends with one line for the tests
-that are not marked slow. ``--cpu-times`` adds tables by folder, file and test, and ``--cpu-times 4800`` fails the run above 4800
+that are not marked slow. ``--cpu-times`` adds tables by folder, file and test, and ``--cpu-times 9600`` fails the run above 9600
 loops; between ``FAST`` and that it warns, because the same tests vary by a fifth from run to run.
 """
 
@@ -21,9 +21,9 @@ from tests.support import resident
 
 __all__ = ["COLLECTION", "FAST", "CpuTime", "add_option", "loop"]
 
-FAST = 3600.0
+FAST = 8000.0
 """CPU time in loops that the tests not marked slow may take, all processes together."""
-COLLECTION = 100.0
+COLLECTION = 120.0
 """CPU time in loops that one process may take until it has collected them."""
 DEAREST = 20
 

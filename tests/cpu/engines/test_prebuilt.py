@@ -65,7 +65,7 @@ def test_which_one_a_processor_gets(machine: str, words: str, first: str | None)
 
 
 @pytest.fixture
-def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def wheel(cache_of_the_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of this machine's libraries, with one that this processor can run: built here, by gcc."""
     needs("gcc")
     variants = recipe.fitting(platform.machine(), features().split())
@@ -74,7 +74,9 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "lib" / f"{platform.machine()}-linux-gnu"
     folder.mkdir(parents=True)
     monkeypatch.setattr(recipe, "FOLDER", tmp_path / "lib")
-    built = loading._built(())[0]
+    with monkeypatch.context() as patch:
+        patch.setenv("RKNNLITE_CACHE", str(cache_of_the_run))
+        built = loading._built(())[0]
     shutil.copy(built._name, folder / f"{variants[0].name}.so")
     (folder / recipe.MADE_OF).write_text(f"{recipe.digest()}\n")
     monkeypatch.delenv("RKNNLITE_ENGINE", raising=False)
@@ -83,7 +85,6 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_a_wheel_needs_no_compiler(wheel: Path) -> None:
     assert "native" in "+".join(choice.candidates()) and choice._native_is_ready()
     made = Library()
@@ -92,14 +93,12 @@ def test_a_wheel_needs_no_compiler(wheel: Path) -> None:
     assert native.differing(made, graph) == 0
 
 
-@pytest.mark.slow
 def test_one_of_other_sources_is_not_taken(wheel: Path) -> None:
     (wheel / recipe.MADE_OF).write_text("0" * 64)
     assert prebuilt() is None
     assert "native" not in "+".join(choice.candidates())
 
 
-@pytest.mark.slow
 def test_one_that_cannot_be_loaded_is_built_instead(
     wheel: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -111,7 +110,6 @@ def test_one_that_cannot_be_loaded_is_built_instead(
     assert "that of the wheel cannot be loaded" in caplog.text
 
 
-@pytest.mark.slow
 def test_a_processor_that_nobody_knows_gets_none(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "features", lambda: "")
     assert prebuilt() is None
