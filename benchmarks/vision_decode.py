@@ -310,29 +310,21 @@ def _sorted(rows: np.ndarray) -> np.ndarray:
     return rows[np.lexsort((rows[:, 0].round(1), rows[:, 5], -rows[:, 4]))]
 
 
-def instructions(name: str, things: int, folder: Path) -> int:
-    """Of one frame more, by callgrind: (21 frames - 1 frame) / 20."""
-    counts = []
-    for rounds in (1, 21):
-        script = [
-            sys.executable,
-            str(Path(__file__).resolve()),
-            "--only",
-            name,
-            str(things),
-            str(rounds),
-            str(folder),
-        ]
-        run = subprocess.run(
-            ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *script],
-            capture_output=True,
-            text=True,
-        )
+def instructions(name: str, folder: Path) -> list[int]:
+    """Of one frame more of each scene, by callgrind: (21 frames - 1 frame) / 20."""
+
+    def counted(rounds: list[int]) -> int:
+        tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+        program = [sys.executable, str(Path(__file__).resolve()), "--only", name, str(folder)]
+        run = subprocess.run([*tool, *program, *map(str, rounds)], capture_output=True, text=True)
         found = re.search(r"Collected : (\d+)", run.stderr)
         if not found:
             raise SystemExit(f"valgrind: {run.stderr[-400:]}")
-        counts.append(int(found[1]))
-    return (counts[1] - counts[0]) // 20
+        return int(found[1])
+
+    once = [1] * len(SCENES)
+    least = counted(once)
+    return [(counted([*once[:i], 21, *once[i + 1 :]]) - least) // 20 for i in range(len(SCENES))]
 
 
 def timed(folder: Path, rounds: int) -> bool:
@@ -355,12 +347,12 @@ def timed(folder: Path, rounds: int) -> bool:
 def counted(folder: Path) -> bool:
     """Print instructions of a frame of nine outputs in int8; whether the limit beside C++ is exceeded. No clock has a part in it."""
     bad = False
-    for scene, things in SCENES.items():
+    ours, theirs = (instructions(name, folder) for name in ("rknnlite", "C++"))
+    for scene, mine, other in zip(SCENES, ours, theirs):
         print(f"{scene}, int8, 9 outputs")
-        counts = {name: instructions(name, things, folder) for name in ("rknnlite", "C++")}
-        for name, count in counts.items():
-            print(f"  {name:18} {count / 1e6:8.2f} M instructions  {counts['rknnlite'] / count:6.2f}")
-        bad |= counts["rknnlite"] / counts["C++"] > MOST_RATIO
+        for name, count in (("rknnlite", mine), ("C++", other)):
+            print(f"  {name:18} {count / 1e6:8.2f} M instructions  {mine / count:6.2f}")
+        bad |= mine / other > MOST_RATIO
     return bad
 
 
@@ -374,16 +366,17 @@ def main() -> int:
     )
     parser.add_argument("--instructions", action="store_true", help="count them in the place of times")
     parser.add_argument(
-        "--only", nargs=4, metavar=("NAME", "THINGS", "ROUNDS", "FOLDER"), help=argparse.SUPPRESS
+        "--only", nargs=4, metavar=("NAME", "FOLDER", "ROUNDS", "ROUNDS"), help=argparse.SUPPRESS
     )
     args = parser.parse_args()
     if args.only:
-        name, things, rounds, place = args.only
+        name, place, *rounds = args.only
         decode = makers(Path(place))[name](FORMS["int8, 9 outputs"])
         decode = getattr(decode, "alone", decode)
-        outputs = frame(int(things), 1)
-        for _ in range(int(rounds)):
-            decode(outputs)
+        for things, count in zip(SCENES.values(), rounds):
+            outputs = frame(things, 1)
+            for _ in range(int(count)):
+                decode(outputs)
         return 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -20,7 +20,7 @@ from .test_control import Child, child
 psutil = pytest.importorskip("psutil")
 pytestmark = pytest.mark.slow
 
-CLIENTS, REQUESTS = 64, 1000
+CLIENTS, REQUESTS = 64, 600
 KEY = {"Authorization": "Bearer right"}
 CHAT = "/v1/chat/completions"
 

@@ -44,7 +44,7 @@ def test_damaged(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VICTIMS)
 def test_damaged_thoroughly(name: str) -> None:
-    @settings(max_examples=examples(400))
+    @settings(max_examples=examples(200))
     @given(rknn1_damage.mixed(CASES[name]().data))
     def check(damaged: bytes) -> None:
         open_and_run(damaged)
