@@ -61,7 +61,8 @@ def test_packages_that_may_not_be_read(home: Path) -> None:
     """Python passes over such a folder, as if it were empty."""
     if not SYSTEM_PYTHON.exists():
         pytest.skip(f"needs {SYSTEM_PYTHON}")
-    subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--without-pip", home / "venv"], check=True)
+    made = [SYSTEM_PYTHON, "-m", "venv", "--without-pip", home / "venv"]
+    subprocess.run(made, check=True, umask=0o022)  # everybody may read all but the one folder
     (packages,) = home.glob("venv/lib/python3*/site-packages")
     env = environment(RKNNLITE_PYTHON=str(home / "venv" / "bin" / "python3"))
     line = told(env, **close(packages))
